@@ -303,6 +303,9 @@ KINDS = {
             data = slices((x, y)).filter(lambda a, b: True) if count is None else slices((x, y))
             fit(f"fit {count}", network(), data.batch(4), epochs=3, callbacks=[Ends()])
         fit("arrays", network(), x, y, batch_size=4, epochs=3, callbacks=[Ends()])
+        for steps in (5, 20):
+            model = network(steps_per_execution=steps, jit_compile=False)
+            fit(f"{steps} a call", model, slices((x, y)).batch(4), epochs=3, callbacks=[Ends()])
     """,
     "a callback that raises before the first step": """
         def fail(batch, logs):

@@ -346,14 +346,15 @@ def _spec(workload: FitWorkload, datasets: Mapping[str, Any]) -> Any:
 
 def _whole_calls(training: Any, steps_per_epoch: int | None, own: int) -> Any:
     """Return the options with steps per call that divide the steps of an epoch, so that no call
-    reaches past the end of an epoch.
+    reaches past the end of an epoch, and no fewer than the script's own: where the training is told
+    to stop, `fit` makes one more call.
 
     :param own: the steps of a call that the script asks for. Keras makes whole calls, so that an
         epoch may have more steps than are given; a call holds some of them whole.
     """
     asked = training.steps_per_execution
     if steps_per_epoch is None:
-        return training
+        return attrs.evolve(training, steps_per_execution=max(asked, own))
     calls = -(-steps_per_epoch // own)
     fits = (n for n in range(min(max(1, asked // own), calls), 0, -1) if calls % n == 0)
     return attrs.evolve(training, steps_per_execution=own * next(fits))

@@ -131,6 +131,18 @@ KINDS = {
         data = data.map(lambda a, b: (a + tf.random.uniform((), seed=1), b)).cache()
         fit("fit 2", network(), data, epochs=3)
     """,
+    "a cache behind a shuffle and a map, read again and before": """
+        def data():
+            return slices((x, y)).shuffle(43, seed=7).batch(8).map(lambda a, b: (a * 2, b)).cache()
+        model, one, two, three = network(), data(), data(), data()
+        fit("fit 1", model, one, epochs=2)
+        fit("fit 2", model, one, epochs=2)
+        note("evaluate", model.evaluate(one.take(2), verbose=0))
+        note("evaluate before", model.evaluate(two, verbose=0))
+        fit("fit 3", model, two, epochs=2, validation_data=one, validation_steps=2)
+        fit("fit 4", model, one, epochs=2, validation_data=three)
+        fit("fit 5", model, three, epochs=2)
+    """,
     "class weights, which leave out the class of some examples": """
         classes = (np.arange(43) % 3).astype("float32")
         class Batches(keras.utils.PyDataset):

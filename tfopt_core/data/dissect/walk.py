@@ -253,6 +253,13 @@ def reshuffling(dataset: Any) -> Iterator[Any]:
             yield one
 
 
+def fixing(dataset: Any) -> Iterator[Any]:
+    """Yield the caches of a data set that fix what reshuffling shuffles draw, the last one first."""
+    for one in datasets(dataset):
+        if class_name(one) == "CacheDataset" and passes_to_read(one) == "first":
+            yield one
+
+
 def calls_before(dataset: Any) -> int:
     """Return how many stages of a data set call functions."""
     return sum(bool(one._functions()) for one in datasets(dataset))

@@ -137,6 +137,9 @@ class ShuffleDraws:
             if seeds in own and own[seeds] is not shuffle:
                 same = walk.calls_before(own[seeds]) == walk.calls_before(shuffle)
                 self._in_place[own[seeds]] = _InPlace(shuffle if same else None, plugin)
+        for cache, other in zip(walk.fixing(given), walk.fixing(kept), strict=False):
+            if cache is not other:
+                self._in_place[cache] = _InPlace(other, plugin)
         return kept
 
     def current(self, given: Any) -> Any:
@@ -161,7 +164,8 @@ class ShuffleDraws:
     def _as_read(self, given: Any) -> tuple[Any, str]:
         """Return the data set that `current` returns, None if it cannot be built, and the plugin
         that replaced its shuffle, "" for none."""
-        replaced = [one for one in walk.reshuffling(given) if one in self._in_place]
+        drawing = (*walk.fixing(given), *walk.reshuffling(given))
+        replaced = [one for one in drawing if one in self._in_place]
         if not replaced or given in self._kept:
             return given, ""
         source, *behind = DataPlan.from_dataset(given, kept=replaced[:1]).stages
@@ -188,11 +192,14 @@ class ShuffleDraws:
     def begun(self, given: Any) -> frozenset[Any]:
         """Return the shuffles of a data set that nothing may replace: they draw while it is read,
         here or in another data set, and have drawn already, as those did that took their place."""
-        shuffles = frozenset(walk.reshuffling(given))
+        shuffles, caches = frozenset(walk.reshuffling(given)), frozenset(walk.fixing(given))
+        if given in self._kept and caches:
+            return frozenset()
         begun = shuffles & frozenset(self._uncounted)
         if given in self._kept or draws_at_the_start(given):
             return begun
-        return begun | {one for one in shuffles if self._draws_of(one).count}
+        drawn = {one for one in shuffles if self._draws_of(one).count}
+        return begun | drawn | (caches if drawn else frozenset())
 
     def is_uncounted(self, dataset: Any) -> bool:
         """Return whether a shuffle of the data set is read where nothing counts it."""

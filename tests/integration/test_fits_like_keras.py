@@ -143,6 +143,31 @@ KINDS = {
         fit("fit 4", model, one, epochs=2, validation_data=three)
         fit("fit 5", model, three, epochs=2)
     """,
+    "a fit in a callback, with steps a call of the script's own": """
+        class Fits(keras.callbacks.Callback):
+            def on_epoch_end(self, epoch, logs=None):
+                if epoch == 0:
+                    self.model.fit(x[:12], y[:12], batch_size=4, verbose=0, shuffle=False)
+        for steps in (1, 2, 5):
+            model = network(steps_per_execution=steps, jit_compile=False)
+            fit(f"fit {steps}", model, x, y, batch_size=4, epochs=2, callbacks=[Fits()])
+            fit(f"again {steps}", model, x, y, batch_size=4)
+    """,
+    "steps a call that a callback sets": """
+        class Sets(keras.callbacks.Callback):
+            def on_train_end(self, logs=None):
+                self.model.compile("sgd", "mse", steps_per_execution=5)
+        class Counts(keras.callbacks.Callback):
+            def on_epoch_end(self, epoch, logs=None):
+                self.model.steps_per_execution = 2
+            def on_train_batch_end(self, batch, logs=None):
+                note("batch", batch)
+        model = network(jit_compile=False)
+        fit("fit 1", model, x, y, batch_size=8, callbacks=[Sets()])
+        note("steps", model.steps_per_execution)
+        fit("fit 2", model, x, y, batch_size=8, callbacks=[Counts()])
+        note("steps", model.steps_per_execution)
+    """,
     "class weights, which leave out the class of some examples": """
         classes = (np.arange(43) % 3).astype("float32")
         class Batches(keras.utils.PyDataset):

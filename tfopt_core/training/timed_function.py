@@ -78,6 +78,7 @@ class TimedFunction:
     _own: dict[str, Any] = attrs.field(init=False)
     _own_function: Any = None
     _own_steps: int = 1
+    _counts_steps: bool = False
     _own_test_function: Any = None
     _wraps_tests: bool = False
 
@@ -127,6 +128,13 @@ class TimedFunction:
         """Have `fit`, which is called next, count the steps of a call. Only the training may: the
         evaluations and predictions of the script count their own."""
         vars(self.built.model)["steps_per_execution"] = self.clock.steps_per_call
+        self._counts_steps = True
+
+    def _count_as_the_script(self) -> None:
+        """Have the model count as before; once, since a callback may have it count otherwise."""
+        if self._counts_steps:
+            vars(self.built.model)["steps_per_execution"] = self._own_steps
+        self._counts_steps = False
 
     def uninstall(self) -> None:
         """Restore the model as Keras would leave it."""
@@ -137,7 +145,7 @@ class TimedFunction:
         for name in _REPLACED:
             vars(model).pop(name, None)
         vars(model).update(self._own)
-        vars(model)["steps_per_execution"] = self._own_steps
+        self._count_as_the_script()
         self.of_stack = None
         # the callables of a fit may hold large data
         cache.on_trace, cache.on_traced = lambda shapes: None, lambda: None
@@ -160,10 +168,10 @@ class TimedFunction:
         return Autotune(enabled=False).lower(function.data.passes())
 
     def _fit_within(self, *given: Any, **named: Any) -> Any:
-        """Make a fit that a callback of this one asks for, in single steps: the stack's loop would
-        hide batches from the callbacks of that, or train on the data that it holds."""
+        """Make a fit that a callback of this one asks for, in the script's own steps a call: the
+        stack's loop would hide batches from its callbacks, or train on the data that it holds."""
         model = self.built.model
-        before, single = model.train_function, self._single_steps()
+        before, single = model.train_function, self._single_steps(model.steps_per_execution)
         model.train_function = single
         try:
             return self._own.get("fit", functools.partial(type(model).fit, model))(*given, **named)
@@ -175,7 +183,7 @@ class TimedFunction:
         """Replace Keras' method, which `fit` calls once it has made its iterator, and a callback
         may call to have the step traced anew."""
         model = self.built.model
-        vars(model)["steps_per_execution"] = self._own_steps
+        self._count_as_the_script()
         if force or model.train_function is None:
             model.train_function = None
             self._functions.forget()
@@ -253,11 +261,16 @@ class TimedFunction:
         function: Callable[[Any], Any] = cache.function
         return function
 
-    def _single_steps(self) -> Any:
-        """Return what a fit leaves as the model's train function, for `train_on_batch`."""
+    def _single_steps(self, steps: int = 1) -> Any:
+        """Return what a fit leaves as the model's train function, for `train_on_batch`.
+
+        :param steps: those of a call.
+        """
         cache = self._functions
         if isinstance(made := cache.function, ChunkedFunction | ResidentFunction):
-            return ChunkedFunction(made.traced, 1, made.jit_compile, whole=False)
+            return ChunkedFunction(
+                made.traced, steps, made.jit_compile, whole=False, ends=PassEnd(own_steps=steps)
+            )
         return cache.function
 
     def _key(self) -> tuple[Any, ...]:

@@ -168,6 +168,17 @@ KINDS = {
         fit("fit 2", model, x, y, batch_size=8, callbacks=[Counts()])
         note("steps", model.steps_per_execution)
     """,
+    "run eagerly behind a fit, compiled again or not": """
+        for compiled in (False, True):
+            model = network()
+            fit(f"fit 1 {compiled}", model, x, y, batch_size=8, shuffle=False)
+            model.run_eagerly = True
+            if compiled:
+                model.compile("sgd", "mse", run_eagerly=True)
+            fit(f"fit 2 {compiled}", model, x, y, batch_size=8, shuffle=False)
+            model.optimizer = keras.optimizers.SGD(0.05)
+            fit(f"fit 3 {compiled}", model, x, y, batch_size=8, shuffle=False)
+    """,
     "class weights, which leave out the class of some examples": """
         classes = (np.arange(43) % 3).astype("float32")
         class Batches(keras.utils.PyDataset):

@@ -41,11 +41,16 @@ FROM_CONSTANTS = (
     "SGD", "Adam", "AdamW", "Adamax", "Nadam", "RMSprop", "Adagrad", "Adadelta", "Adafactor",
     "Ftrl", "Lion", "Lamb", "Muon",
 )  # fmt: skip
+LOOPS = (ChunkedFunction, ResidentFunction)
 # What a model does in a step in a way of its own where one of these is its own.
 STEP_METHODS = ("train_step", "compute_loss", "compute_metrics")
 OTHER_STEPS = (
     "the script has set steps_per_execution behind a fit without compiling the model again: Keras "
     "goes on with the train function that it had, and skips batches"
+)
+OTHER_EAGERLY = (
+    "the script has set run_eagerly behind a fit without compiling the model again: Keras goes on "
+    "as before"
 )
 # The methods of a model that are replaced while it trains.
 _REPLACED = (
@@ -205,12 +210,16 @@ class TimedFunction:
             return
         if self._functions.function is None and self._functions.traced is None:
             loop = loop_of(self.built)
-            own = loop.kind == "keras" and loop.steps == model.steps_per_execution
-            note_trace(model, own_steps=own)
-        before, function = self.of_stack, self._function_of_stack()
-        self._functions.own_steps = self._functions.own_steps or self._own_steps
-        if function is not None and self._functions.own_steps != self._own_steps:
+            own_steps = loop.kind == "keras" and loop.steps == model.steps_per_execution
+            note_trace(model, own_steps=own_steps)
+        before, made_before = self.of_stack, self._functions.function
+        function = self._function_of_stack()
+        own = (self._own_steps, bool(model.run_eagerly))
+        self._functions.own = steps, eagerly = self._functions.own or own
+        if function is not None and steps != own[0]:
             raise named_by_loop(self.built, PluginRefused(OTHER_STEPS))
+        if eagerly != own[1] and (function is not None or isinstance(made_before, LOOPS)):
+            raise named_by_loop(self.built, PluginRefused(OTHER_EAGERLY))
         self.of_stack = function
         if isinstance(function, ResidentFunction) and isinstance(before, ResidentFunction):
             function.under_way = before.under_way
@@ -267,7 +276,7 @@ class TimedFunction:
         :param steps: those of a call.
         """
         cache = self._functions
-        if isinstance(made := cache.function, ChunkedFunction | ResidentFunction):
+        if isinstance(made := cache.function, LOOPS):
             return ChunkedFunction(
                 made.traced, steps, made.jit_compile, whole=False, ends=PassEnd(own_steps=steps)
             )

@@ -222,7 +222,8 @@ class FunctionCache:
     :param function: the train function.
     :param key: the settings that it was made for.
     :param traced: the steps that loops other than Keras' own call.
-    :param own_steps: the steps of a call of Keras' own loop when these were made.
+    :param own: the steps of a call of Keras' own loop when these were made, and whether it ran
+        eagerly.
     :param left: what the last fit left as `model.train_function`; None before the first one. If
         the model has another one, the script has reset it, to have its step traced anew.
     :param on_trace: called while the step is traced, with the shapes of the batch; each fit sets
@@ -232,7 +233,7 @@ class FunctionCache:
     function: Any = None
     key: tuple[Any, ...] = ()
     traced: TracedSteps | None = None
-    own_steps: int | None = None
+    own: tuple[int, bool] | None = None
     left: Any = None
     on_trace: Callable[[str], None] = lambda shapes: None
     on_traced: Callable[[], None] = lambda: None
@@ -240,7 +241,7 @@ class FunctionCache:
     def forget(self) -> None:
         """Have the next fit make its own."""
         self.function, self.key, self.traced, self.left = None, (), None, None
-        self.own_steps = None
+        self.own = None
 
 
 @attrs.define(eq=False)

@@ -104,6 +104,13 @@ def halves(model: Any) -> Halves | str:
     ended.update({node: why for node in seeded if (why := _changes(node))})
     while True:
         frozen = _frozen(nodes, ended)
+        # Keras cuts no model within a layer that stands on both sides
+        behind = {id(node.operation) for node in nodes if node not in frozen}
+        both = [node for node in nodes if node in frozen and id(node.operation) in behind]
+        if both:
+            again = "is called again behind the frozen part"
+            ended.update({node: f'the layer "{node.operation.name}" {again}' for node in both})
+            continue
         cut = _cut(nodes, outputs, frozen)
         layers = [node.operation for node in nodes if node in frozen and not node.is_input]
         weights = tuple(w for layer in layers for w in getattr(layer, "weights", ()))

@@ -152,6 +152,14 @@ def across_examples():
     return keras.Model(pictures, layers.Dense(2)(hidden))
 
 
+def called_again():
+    pictures = keras.Input((8, 8, 3))
+    frozen = layers.Dense(3, name="twice")
+    frozen.trainable = False
+    hidden = layers.Flatten()(frozen(layers.Dense(3)(frozen(pictures))))
+    return keras.Model(pictures, layers.Dense(2)(hidden))
+
+
 def of_its_own():
     class Own(keras.Model):
         def train_step(self, data):
@@ -173,6 +181,7 @@ def unfrozen():
         (augmented, 'the layer "flip" draws at random'),
         (lambda: transfer(inner_dropout), 'the layer "base" draws at random'),
         (normalizing, "batch normalization in training mode"),
+        (called_again, 'the layer "twice" is called again behind the frozen part'),
         (across_examples, "computes with the other examples of a batch"),
         pytest.param(of_its_own, 'the class "Own" may read its inputs', marks=pytest.mark.thorough),
         pytest.param(unfrozen, 'the layer "base" is trainable', marks=pytest.mark.thorough),

@@ -179,6 +179,16 @@ KINDS = {
             model.optimizer = keras.optimizers.SGD(0.05)
             fit(f"fit 3 {compiled}", model, x, y, batch_size=8, shuffle=False)
     """,
+    "draws by TensorFlow, and data that not every loop trains on": """
+        class Noise(keras.layers.Layer):
+            def call(self, x, training=False):
+                return x + tf.random.normal(tf.shape(x), stddev=0.5) if training else x
+        for size in (6, 8):
+            model = keras.Sequential([keras.Input((6,)), Noise(), keras.layers.Dense(1)])
+            model.compile("sgd", "mse")
+            fit(f"arrays {size}", model, x, y, batch_size=size, epochs=2)
+            fit(f"data set {size}", model, slices((x, y)).batch(8).unbatch().batch(8), epochs=2)
+    """,
     "class weights, which leave out the class of some examples": """
         classes = (np.arange(43) % 3).astype("float32")
         class Batches(keras.utils.PyDataset):

@@ -24,6 +24,7 @@ from tfopt_core.training.loops.graph_steps import (
     TracedSteps,
     note_draws,
     note_trace,
+    step_draws,
 )
 from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.train_functions import (
@@ -41,12 +42,16 @@ FROM_CONSTANTS = (
     "SGD", "Adam", "AdamW", "Adamax", "Nadam", "RMSprop", "Adagrad", "Adadelta", "Adafactor",
     "Ftrl", "Lion", "Lamb", "Muon",
 )  # fmt: skip
+OTHER_DRAWS = (
+    "the step draws random numbers by TensorFlow, which would begin again: the loop of an earlier "
+    "fit cannot train on these data"
+)
 LOOPS = (ChunkedFunction, ResidentFunction)
 # What a model does in a step in a way of its own where one of these is its own.
 STEP_METHODS = ("train_step", "compute_loss", "compute_metrics")
 OTHER_STEPS = (
     "the script has set steps_per_execution behind a fit without compiling the model again: Keras "
-    "goes on with the train function that it had, and skips batches"
+    "goes on with the train function that it had, whose calls make as many steps as before"
 )
 OTHER_EAGERLY = (
     "the script has set run_eagerly behind a fit without compiling the model again: Keras goes on "
@@ -220,6 +225,9 @@ class TimedFunction:
             raise named_by_loop(self.built, PluginRefused(OTHER_STEPS))
         if eagerly != own[1] and (function is not None or isinstance(made_before, LOOPS)):
             raise named_by_loop(self.built, PluginRefused(OTHER_EAGERLY))
+        other_loop = isinstance(made_before, LOOPS) and type(function) is not type(made_before)
+        if other_loop and step_draws(model):
+            raise named_by_loop(self.built, PluginRefused(OTHER_DRAWS))
         self.of_stack = function
         if isinstance(function, ResidentFunction) and isinstance(before, ResidentFunction):
             function.under_way = before.under_way

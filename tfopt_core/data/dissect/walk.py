@@ -254,7 +254,7 @@ def reshuffling(dataset: Any) -> Iterator[Any]:
 
 
 def fixing(dataset: Any) -> Iterator[Any]:
-    """Yield the caches of a data set that fix what reshuffling shuffles draw, the last one first."""
+    """Yield the caches of a data set that fix what its shuffles draw, the last one first."""
     for one in datasets(dataset):
         if class_name(one) == "CacheDataset" and passes_to_read(one) == "first":
             yield one

@@ -96,6 +96,11 @@ def note_draws(model: Any) -> None:
         _DRAWING.add(model)
 
 
+def step_draws(model: Any) -> bool:
+    """Return whether the model's traced step draws random numbers by TensorFlow."""
+    return model in _DRAWING
+
+
 def why_as_traced(model: Any) -> str:
     """Return why only Keras' own number of steps a call trains on as before; empty if others do.
 
@@ -106,7 +111,7 @@ def why_as_traced(model: Any) -> str:
         return ""
     if traced != _trainable(model):
         return "with other layers frozen"
-    return "which draws random numbers by TensorFlow" if model in _DRAWING else ""
+    return "which draws random numbers by TensorFlow" if step_draws(model) else ""
 
 
 def _trainable(model: Any) -> frozenset[int]:

@@ -189,6 +189,14 @@ KINDS = {
             fit(f"arrays {size}", model, x, y, batch_size=size, epochs=2)
             fit(f"data set {size}", model, slices((x, y)).batch(8).unbatch().batch(8), epochs=2)
     """,
+    "a strategy of the script's own, over a shuffle that is read before": """
+        with tf.distribute.MirroredStrategy(["/cpu:0"]).scope():
+            model = network(jit_compile=False)
+        data = slices((x, y)).shuffle(5).map(lambda a, b: (a * 2, b)).batch(8)
+        note("first", next(iter(data))[0])
+        fit("fit 1", model, data, epochs=2)
+        fit("fit 2", model, data, epochs=2)
+    """,
     "class weights, which leave out the class of some examples": """
         classes = (np.arange(43) % 3).astype("float32")
         class Batches(keras.utils.PyDataset):

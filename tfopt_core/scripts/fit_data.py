@@ -11,10 +11,12 @@ import attrs
 
 from tfopt_core.data import Batch, DataPlan, Prefetch, Source
 from tfopt_core.data.batching import KerasShuffle
+from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower_stages
 from tfopt_core.scripts.call import FitCall
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
 from tfopt_core.training.input.sources import first_batches
+from tfopt_core.training.loops.train_functions import reads_before_fit
 
 
 @attrs.define(eq=False)
@@ -54,7 +56,10 @@ class FitData:
 
         x, *_ = parts = self.call.splits[split]
         if isinstance(x, tf.data.Dataset):
-            return DataPlan.from_dataset(x, kept=self.draws.begun(x))
+            # nothing counts the iterators that a strategy makes
+            counted = not reads_before_fit(self.call.model)
+            kept = self.draws.begun(x) if counted else frozenset(walk.reshuffling(x))
+            return DataPlan.from_dataset(x, kept=kept)
         if isinstance(x, keras.utils.PyDataset):
             redrawn = split == "train" and bool(self.call.arguments["shuffle"])
             return DataPlan.from_pydataset(self._weighed(split), redrawn=redrawn)

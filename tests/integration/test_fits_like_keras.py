@@ -142,6 +142,15 @@ KINDS = {
         fit("fit 3", model, two, epochs=2, validation_data=one, validation_steps=2)
         fit("fit 4", model, one, epochs=2, validation_data=three)
         fit("fit 5", model, three, epochs=2)
+        draws = tf.random.Generator.from_seed(3)
+        def drawn():
+            data = slices((x, y)).map(lambda a, b: (a * draws.uniform(()), b)).batch(8)
+            return data.map(lambda a, b: (a * 2, b)).cache()
+        four, five = drawn(), drawn()
+        fit("fit 6", model, four, epochs=2)
+        fit("fit 7", model, four, epochs=2)
+        note("evaluate before", model.evaluate(five, verbose=0))
+        fit("fit 8", model, five, epochs=2)
     """,
     "a fit in a callback, with steps a call of the script's own": """
         class Fits(keras.callbacks.Callback):

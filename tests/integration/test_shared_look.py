@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 import pytest
 from support.in_process import script_job
+from tfopt_data.parallel_map import ParallelMap
 from tfopt_model.fused_recurrent import FusedRecurrent
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.steps_per_execution import StepsPerExecution
@@ -152,3 +153,27 @@ def test_a_fit_that_cannot_be_made_again_is_not(tmp_path, old, new, reason):
     text = SCRIPT_TEXT.replace(old, new)
     assert text != SCRIPT_TEXT
     assert reason in at_the_fit(tmp_path, lambda _, fit: refused(lambda: FitState.of(fit)), text)
+
+
+@pytest.mark.thorough
+@pytest.mark.tensorflow
+def test_a_cache_of_the_scripts_that_a_task_has_read_is_rewritten_in_the_next_one(tmp_path):
+    text = SCRIPT_TEXT.replace(
+        "model.fit(x, x[:, :1], batch_size=16, ",
+        "import tensorflow as tf\n"
+        "data = tf.data.Dataset.from_tensor_slices((x, x[:, :1]))\n"
+        "model.fit(data.map(lambda a, b: (a * 2, b)).cache().batch(16), ",
+    )
+
+    def twice(session: Session, fit: FitWorkload) -> list[str]:
+        state = FitState.of(fit)
+        fit.built(session.job)
+        state.note_parts()
+        losses(session, fit)
+        state.restore()
+        job = script_job(ParallelMap(), folder=session.job.folder, seed=SEED)
+        session.take(job)
+        workload = FitWorkload.of(session, fit.call, fit.compiled, SEED, ended=True)
+        return [stage.describe() for stage in workload.built(job).plans["train"].stages]
+
+    assert any("parallel" in stage for stage in at_the_fit(tmp_path, twice, text))

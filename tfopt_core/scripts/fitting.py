@@ -126,6 +126,7 @@ class FitState:
     _values: Sequence[tuple[Any, Any]]
     _optimizer: Any
     _policy: Any
+    _read: Any
     _parts: Any = None
 
     @classmethod
@@ -154,7 +155,8 @@ class FitState:
         if sum(math.prod(one.shape) for one in variables) > MOST_NUMBERS:
             raise CannotShare("the model is too large to be kept twice")
         values = [(one, keras.ops.convert_to_numpy(one)) for one in variables]
-        return cls(workload, values, model.optimizer, keras.config.dtype_policy())
+        read = workload.session.shuffle_draws.read.copy()
+        return cls(workload, values, model.optimizer, keras.config.dtype_policy(), read)
 
     def note_parts(self) -> None:
         """Note what the model consists of: later tasks must leave it so."""
@@ -170,6 +172,7 @@ class FitState:
         model, compiled = self.workload.call.model, self.workload.compiled
         compiled.put_back(model)
         compiled.forget_fits()
+        self.workload.session.shuffle_draws.read = self._read.copy()
         model.optimizer = self._optimizer
         model.train_function = model.test_function = model.predict_function = None
         model.stop_training = False

@@ -253,11 +253,9 @@ def reshuffling(dataset: Any) -> Iterator[Any]:
             yield one
 
 
-def fixing(dataset: Any) -> Iterator[Any]:
-    """Yield the caches of a data set that fix what its shuffles draw, the last one first."""
-    for one in datasets(dataset):
-        if class_name(one) == "CacheDataset" and passes_to_read(one) == "first":
-            yield one
+def caches(dataset: Any) -> Iterator[Any]:
+    """Yield the caches of a data set, which fix what was drawn before them, the last one first."""
+    return (one for one in datasets(dataset) if class_name(one) == "CacheDataset")
 
 
 def calls_before(dataset: Any) -> int:

@@ -48,10 +48,13 @@ class ShuffleDraws:
     """Counts the iterators over each reshuffling shuffle while it is installed, and has those that
     are linked draw in turn, as if they were one.
 
+    :param read: the caches that were read.
+
     A shuffle that draws while it is read (before a `repeat`) cannot be counted: what took its place
     once, or it itself, is read in all data sets of the script that hold it.
     """
 
+    read: WeakSet[Any] = attrs.field(factory=WeakSet)
     _drawn: WeakKeyDictionary[Any, int] = attrs.field(factory=WeakKeyDictionary)
     _linked: WeakKeyDictionary[Any, _Draws] = attrs.field(factory=WeakKeyDictionary)
     _kept: WeakKeyDictionary[Any, dict[Any, Any]] = attrs.field(factory=WeakKeyDictionary)
@@ -123,13 +126,16 @@ class ShuffleDraws:
 
     def kept(self, given: Any, key: Any, replacement: Any, plugin: str) -> Any:
         """Return the data set that replaces another one in all fits, the first of those with this
-        key: a shuffle that draws while it is read can only go on in the same data set.
+        key: a shuffle that draws while it is read, and what a cache holds, can only go on in the
+        same data set.
 
         :param plugin: the last one that changed the data.
         """
         import tensorflow as tf
 
-        if not isinstance(given, tf.data.Dataset) or draws_at_the_start(given):
+        if not isinstance(given, tf.data.Dataset):
+            return replacement
+        if draws_at_the_start(given) and not any(walk.caches(given)):
             return replacement
         kept = self._kept.setdefault(given, {}).setdefault(key, replacement)
         own = _by_seeds(given)
@@ -137,7 +143,7 @@ class ShuffleDraws:
             if seeds in own and own[seeds] is not shuffle:
                 same = walk.calls_before(own[seeds]) == walk.calls_before(shuffle)
                 self._in_place[own[seeds]] = _InPlace(shuffle if same else None, plugin)
-        for cache, other in zip(walk.fixing(given), walk.fixing(kept), strict=False):
+        for cache, other in zip(walk.caches(given), walk.caches(kept), strict=False):
             if cache is not other:
                 self._in_place[cache] = _InPlace(other, plugin)
         return kept
@@ -164,7 +170,7 @@ class ShuffleDraws:
     def _as_read(self, given: Any) -> tuple[Any, str]:
         """Return the data set that `current` returns, None if it cannot be built, and the plugin
         that replaced its shuffle, "" for none."""
-        drawing = (*walk.fixing(given), *walk.reshuffling(given))
+        drawing = (*walk.caches(given), *walk.reshuffling(given))
         replaced = [one for one in drawing if one in self._in_place]
         if not replaced or given in self._kept:
             return given, ""
@@ -191,15 +197,15 @@ class ShuffleDraws:
 
     def begun(self, given: Any) -> frozenset[Any]:
         """Return the shuffles of a data set that nothing may replace: they draw while it is read,
-        here or in another data set, and have drawn already, as those did that took their place."""
-        shuffles, caches = frozenset(walk.reshuffling(given)), frozenset(walk.fixing(given))
+        here or in another data set, and have drawn already, as those did that took their place.
+        The same holds for caches that were read."""
+        shuffles, caches = frozenset(walk.reshuffling(given)), frozenset(walk.caches(given))
         if given in self._kept and caches:
             return frozenset()
-        begun = shuffles & frozenset(self._uncounted)
+        begun = (shuffles & frozenset(self._uncounted)) | (caches & frozenset(self.read))
         if given in self._kept or draws_at_the_start(given):
             return begun
-        drawn = {one for one in shuffles if self._draws_of(one).count}
-        return begun | drawn | (caches if drawn else frozenset())
+        return begun | {one for one in shuffles if self._draws_of(one).count}
 
     def is_uncounted(self, dataset: Any) -> bool:
         """Return whether a shuffle of the data set is read where nothing counts it."""
@@ -217,6 +223,7 @@ class ShuffleDraws:
             [*_, dataset] = self._kept.get(dataset, {0: dataset}).values()
             current, _ = self._as_read(dataset)
             dataset = dataset if current is None else current
+            self.read.update(walk.caches(dataset))
             for shuffle in walk.reshuffling(dataset):
                 draws = self._moved_on(shuffle)
                 draws.count += 1

@@ -197,6 +197,9 @@ KINDS = {
             model.compile("sgd", "mse")
             fit(f"arrays {size}", model, x, y, batch_size=size, epochs=2)
             fit(f"data set {size}", model, slices((x, y)).batch(8).unbatch().batch(8), epochs=2)
+        inner = keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda epoch, logs: epoch or model.fit(x[:16], y[:16], verbose=0))
+        fit("inner", model, x, y, batch_size=8, epochs=2, callbacks=[inner])
     """,
     "a strategy of the script's own, over a shuffle that is read before": """
         with tf.distribute.MirroredStrategy(["/cpu:0"]).scope():

@@ -43,8 +43,8 @@ FROM_CONSTANTS = (
     "Ftrl", "Lion", "Lamb", "Muon",
 )  # fmt: skip
 OTHER_DRAWS = (
-    "the step draws random numbers by TensorFlow, which would begin again: the loop of an earlier "
-    "fit cannot train on these data"
+    "the step draws random numbers by TensorFlow, which would begin again: the loop that has drawn "
+    "them cannot make this fit"
 )
 LOOPS = (ChunkedFunction, ResidentFunction)
 # What a model does in a step in a way of its own where one of these is its own.
@@ -179,8 +179,13 @@ class TimedFunction:
 
     def _fit_within(self, *given: Any, **named: Any) -> Any:
         """Make a fit that a callback of this one asks for, in the script's own steps a call: the
-        stack's loop would hide batches from its callbacks, or train on the data that it holds."""
+        stack's loop would hide batches from its callbacks, or train on the data that it holds.
+
+        :raises PluginRefused: if the step draws, which goes on in one function only.
+        """
         model = self.built.model
+        if step_draws(model):
+            raise named_by_loop(self.built, PluginRefused(OTHER_DRAWS))
         before, single = model.train_function, self._single_steps(model.steps_per_execution)
         model.train_function = single
         try:

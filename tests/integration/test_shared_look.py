@@ -162,7 +162,8 @@ def test_a_cache_of_the_scripts_that_a_task_has_read_is_rewritten_in_the_next_on
         "model.fit(x, x[:, :1], batch_size=16, ",
         "import tensorflow as tf\n"
         "data = tf.data.Dataset.from_tensor_slices((x, x[:, :1]))\n"
-        "model.fit(data.map(lambda a, b: (a * 2, b)).cache().batch(16), ",
+        "data = data.shuffle(256).map(lambda a, b: (a * 2, b))\n"
+        "model.fit(data.cache().batch(16), ",
     )
 
     def twice(session: Session, fit: FitWorkload) -> list[str]:
@@ -177,3 +178,27 @@ def test_a_cache_of_the_scripts_that_a_task_has_read_is_rewritten_in_the_next_on
         return [stage.describe() for stage in workload.built(job).plans["train"].stages]
 
     assert any("parallel" in stage for stage in at_the_fit(tmp_path, twice, text))
+
+
+@pytest.mark.tensorflow
+def test_what_stands_before_a_cache_that_was_looked_at_is_rewritten_unless_it_draws(tmp_path):
+    def stages(more: str) -> str:
+        text = SCRIPT_TEXT.replace(
+            "model.fit(x, x[:, :1], batch_size=16, ",
+            "import tensorflow as tf\n"
+            f"data = tf.data.Dataset.from_tensor_slices((x, x[:, :1])){more}\n"
+            "data = data.map(lambda a, b: (a * 2, b)).cache()\n"
+            "next(iter(data))\n"
+            "model.fit(data.batch(16), ",
+        )
+
+        def built(session: Session, fit: FitWorkload) -> str:
+            job = script_job(ParallelMap(), folder=session.job.folder, seed=SEED)
+            session.take(job)
+            workload = FitWorkload.of(session, fit.call, fit.compiled, SEED)
+            return str([stage.describe() for stage in workload.built(job).plans["train"].stages])
+
+        return str(at_the_fit(tmp_path, built, text))
+
+    assert "parallel" in stages("")
+    assert "parallel" not in stages(".shuffle(256)")

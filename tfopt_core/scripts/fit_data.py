@@ -16,7 +16,6 @@ from tfopt_core.data.lower import lower_stages
 from tfopt_core.scripts.call import FitCall
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
 from tfopt_core.training.input.sources import first_batches
-from tfopt_core.training.loops.train_functions import reads_before_fit
 
 
 @attrs.define(eq=False)
@@ -30,12 +29,14 @@ class FitData:
         no longer read them itself.
     :param seed: the seed for shuffles of arrays, if a plugin changes the plan.
     :param draws: of the shuffles in the script's process.
+    :param counted: whether it counts the iterators over the data, not those of a strategy.
     """
 
     call: FitCall
     seed: int
     draws: ShuffleDraws
     reads: bool = False
+    counted: bool = True
     readers: dict[str, Any] = attrs.field(factory=dict)
     _of_weighed_batches: Any = attrs.field(default=None, init=False)
 
@@ -56,9 +57,7 @@ class FitData:
 
         x, *_ = parts = self.call.splits[split]
         if isinstance(x, tf.data.Dataset):
-            # nothing counts the iterators that a strategy makes
-            counted = not reads_before_fit(self.call.model)
-            kept = self.draws.begun(x) if counted else frozenset(walk.reshuffling(x))
+            kept = self.draws.begun(x) if self.counted else frozenset(walk.reshuffling(x))
             return DataPlan.from_dataset(x, kept=kept)
         if isinstance(x, keras.utils.PyDataset):
             redrawn = split == "train" and bool(self.call.arguments["shuffle"])

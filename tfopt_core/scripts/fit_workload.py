@@ -78,7 +78,8 @@ class FitWorkload(Workload):
             raise WorkloadError(why_without("script-fits"))
         readers = {} if before is None else before.data.readers
         reads = ended or bool(session.job.plugins)
-        data = FitData(call, seed, session.shuffle_draws, reads, readers)
+        counted = _own_strategy(call, session) is None
+        data = FitData(call, seed, session.shuffle_draws, reads, counted, readers)
         data.check()
         own = {split: data.plan(split) for split in call.splits}
         if ended:
@@ -107,10 +108,7 @@ class FitWorkload(Workload):
     @property
     def own_strategy(self) -> Any:
         """The strategy within which the script has built the model, None without one."""
-        if why_without("own-strategy"):
-            return None
-        own = self.call.model._distribute_strategy
-        return None if own is self.session.stack_strategy else own
+        return _own_strategy(self.call, self.session)
 
     @property
     def is_cut(self) -> bool:
@@ -277,6 +275,13 @@ class FitWorkload(Workload):
         assert plan is not None
         is_whole = known is None or unchanged(plan, self.own_plans[split])
         return known if is_whole else plan.cardinality
+
+
+def _own_strategy(call: FitCall, session: Any) -> Any:
+    if why_without("own-strategy"):
+        return None
+    own = call.model._distribute_strategy
+    return None if own is session.stack_strategy else own
 
 
 def _with_precision(model: Any, precision: PrecisionPolicy, default: Any) -> None:

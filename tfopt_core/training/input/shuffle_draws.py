@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import attrs
 
+from tfopt_core.data.anatomy import random_ops
 from tfopt_core.data.dissect import walk
 from tfopt_core.data.plan import DataPlan
 from tfopt_core.errors import PluginRefused
@@ -198,11 +199,12 @@ class ShuffleDraws:
     def begun(self, given: Any) -> frozenset[Any]:
         """Return the shuffles of a data set that nothing may replace: they draw while it is read,
         here or in another data set, and have drawn already, as those did that took their place.
-        The same holds for caches that were read."""
+        So it is with caches that were read and hold what was drawn."""
         shuffles, caches = frozenset(walk.reshuffling(given)), frozenset(walk.caches(given))
         if given in self._kept and caches:
             return frozenset()
-        begun = (shuffles & frozenset(self._uncounted)) | (caches & frozenset(self.read))
+        begun = shuffles & frozenset(self._uncounted)
+        begun |= {cache for cache in caches if cache in self.read and _holds_draws(cache)}
         if given in self._kept or draws_at_the_start(given):
             return begun
         return begun | {one for one in shuffles if self._draws_of(one).count}
@@ -263,6 +265,12 @@ def draws_at_the_start(dataset: Any) -> bool:
     One that draws while it is read is not moved on: reading may take as long as training.
     """
     return walk.passes_to_read(dataset) == "none"
+
+
+def _holds_draws(cache: Any) -> bool:
+    """Return whether a cache would hold something else if it were filled again."""
+    plan = DataPlan.from_dataset(cache)
+    return any(random_ops(plan, index) for index in range(len(plan.stages)))
 
 
 def _by_seeds(dataset: Any) -> dict[tuple[int, int], Any]:

@@ -108,7 +108,7 @@ def halves(model: Any) -> Halves | str:
         behind = {id(node.operation) for node in nodes if node not in frozen}
         both = [node for node in nodes if node in frozen and id(node.operation) in behind]
         if both:
-            again = "is called again behind the frozen part"
+            again = "is called again after the frozen part"
             ended.update({node: f'the layer "{node.operation.name}" {again}' for node in both})
             continue
         cut = _cut(nodes, outputs, frozen)

@@ -128,13 +128,14 @@ class FrozenFeatures(
         if self.split != "train" and "train" not in self.part.done:
             self.part.reasons[self.split] = "the training data have none"
             return None
-        if model.train_function is not None and TRACED.get(model, now := _trained(model)) != now:
+        traced = TRACED.get(model)
+        if model.train_function is not None and traced not in (None, _trained(model)):
             raise PluginRefused(
-                "an earlier fit trained the rest of the model alone, and layers were frozen or "
-                "thawed since then, which Keras goes by once the model is compiled again",
+                "layers were frozen or unfrozen after an earlier fit, which Keras ignores until "
+                "the model is compiled again",
                 "frozen-features",
             )
-        if model.train_function is not None and model not in TRACED:
+        if model.train_function is not None and traced is None:
             # what was frozen since then is trained all the same
             self.part.reasons[self.split] = (
                 "an earlier fit has traced the training step, which stays as it is until the model "

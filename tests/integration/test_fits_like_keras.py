@@ -87,7 +87,7 @@ KINDS = {
         fit("fit 7", model, x, y, shuffle=False, callbacks=[Batches()])
         fit("fit 8", model, x, y, shuffle=False)
     """,
-    "thawed or frozen between fits, compiled or not": """
+    "unfrozen between fits, compiled or not": """
         data = slices((x, y)).batch(8)
         for number, compiled in enumerate((True, False)):
             model = network()
@@ -97,7 +97,7 @@ KINDS = {
             model.get_layer("first").trainable = True
             if compiled:
                 model.compile("sgd", "mse")
-            fit(f"{number}, thawed", model, data, epochs=2)
+            fit(f"{number}, unfrozen", model, data, epochs=2)
     """,
     "frozen and traced anew by a callback": """
         model = network()

@@ -181,7 +181,7 @@ def unfrozen():
         (augmented, 'the layer "flip" draws at random'),
         (lambda: transfer(inner_dropout), 'the layer "base" draws at random'),
         (normalizing, "batch normalization in training mode"),
-        (called_again, 'the layer "twice" is called again behind the frozen part'),
+        (called_again, 'the layer "twice" is called again after the frozen part'),
         (across_examples, "computes with the other examples of a batch"),
         pytest.param(of_its_own, 'the class "Own" may read its inputs', marks=pytest.mark.thorough),
         pytest.param(unfrozen, 'the layer "base" is trainable', marks=pytest.mark.thorough),

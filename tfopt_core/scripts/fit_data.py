@@ -12,7 +12,9 @@ import attrs
 from tfopt_core.data import Batch, DataPlan, Prefetch, Source
 from tfopt_core.data.batching import KerasShuffle
 from tfopt_core.data.dissect import walk
-from tfopt_core.data.lower import lower_stages
+from tfopt_core.data.lower import lower, lower_stages
+from tfopt_core.hooks.context import RunContext
+from tfopt_core.hooks.stack import Stack
 from tfopt_core.scripts.call import FitCall
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
 from tfopt_core.training.input.sources import first_batches
@@ -48,6 +50,58 @@ class FitData:
         """
         if not isinstance(self.call.splits["train"][0], types.GeneratorType):
             self._adapter("train")  # a running generator is checked when it is read
+
+    def in_run(
+        self, run: RunContext, own: Mapping[str, DataPlan], plans: Mapping[str, DataPlan],
+        stack: Stack,
+    ) -> RunContext:  # fmt: skip
+        """Return the run with the data of these plans, and what is known of their batches.
+
+        :param own: the plans of the script's own data: unchanged ones are read as they are.
+        """
+        import tensorflow as tf
+
+        def lowered(split: str) -> Any:
+            with stack.blamed("build_dataset"):
+                data = lower(plans[split])
+            if unchanged(plans[split], own[split]):
+                return data
+            # in the place of the script's own
+            given = self.call.splits[split][0]
+            # none where a replay has cut the data short
+            by = ["", *(one.plugin for one in stack.all_changes if one.split == split)][-1]
+            self.draws.link(given, data, by)
+            return self.draws.kept(given, plans[split].describe(), data, by)
+
+        datasets = LoweredData(plans, lowered)
+        run = attrs.evolve(run, datasets=datasets)
+        if unchanged(plans["train"], own["train"]):
+            unread = own["train"].source.origin == "pydataset" or "train" in self.readers
+            spec = None if unread else self._spec(own["train"].source, datasets)
+            return attrs.evolve(run, element_spec=spec)
+        train = datasets["train"]
+        if not isinstance(train, tf.data.Dataset):
+            return run
+        steps = int(train.cardinality())
+        if self.call.steps_per_epoch is not None:
+            steps = self.call.steps_per_epoch
+        return attrs.evolve(
+            run,
+            element_spec=train.element_spec,
+            steps_per_epoch=steps if steps > 0 else None,
+            batch_size=plans["train"].batch_size,
+        )
+
+    def _spec(self, source: Source, datasets: Mapping[str, Any]) -> Any:
+        """Return the spec of a batch, for arrays without making a data set of them."""
+        import tensorflow as tf
+
+        given = self.call.splits["train"][0]
+        if isinstance(given, tf.data.Dataset) or source.origin != "arrays":
+            return datasets["train"].element_spec
+        return tf.nest.map_structure(
+            lambda array: tf.TensorSpec((None, *array.shape[1:]), array.dtype), source.value
+        )
 
     def plan(self, split: str) -> DataPlan:
         """Return a new data plan of a split. Unchanged, it is lowered to what Keras reads."""

@@ -9,7 +9,7 @@ import attrs
 
 from tfopt_core.data import DataPlan, Resident
 from tfopt_core.data.dissect import walk
-from tfopt_core.data.lower import lower, lower_stages
+from tfopt_core.data.lower import lower_stages
 from tfopt_core.errors import PluginError, PreparationFailed, WorkloadError, describe
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.stack import Stack
@@ -17,7 +17,7 @@ from tfopt_core.hooks.values import PrecisionPolicy
 from tfopt_core.private_api import why_without
 from tfopt_core.scripts.call import FitCall
 from tfopt_core.scripts.compiled import Compiled
-from tfopt_core.scripts.fit_data import FitData, LoweredData, unchanged
+from tfopt_core.scripts.fit_data import FitData, unchanged
 from tfopt_core.scripts.limits import stopping_after
 from tfopt_core.scripts.running import place_now
 from tfopt_core.training.build import Built
@@ -197,7 +197,7 @@ class FitWorkload(Workload):
             _with_precision(model, precision, session.default_policy)
         plans = {split: plan.for_model(model) for split, plan in plans.items()}
         self.compiled.model_stages = tuple(s for plan in plans.values() for s in plan.model_stages)
-        run = _with_data(run, self, plans, stack)
+        run = self.data.in_run(run, self.own_plans, plans, stack)
         with run.strategy.scope():
             training = stack.configure_training(run, model, options)
             if training.steps_per_execution != options.steps_per_execution:
@@ -222,7 +222,7 @@ class FitWorkload(Workload):
         if loop_of(built).kind != "resident" and plans["train"].find(Resident) is not None:
             # no loop trains on what is held: the data stay as they were
             built.plans = {split: plan.without(Resident) for split, plan in plans.items()}
-            built.run = _with_data(run, self, built.plans, stack)
+            built.run = self.data.in_run(run, self.own_plans, built.plans, stack)
         return built
 
     def replaced(self, built: Built) -> dict[str, Any]:
@@ -294,59 +294,6 @@ def _with_precision(model: Any, precision: PrecisionPolicy, default: Any) -> Non
     apply_precision(model, precision, default)
     if before != [part.compute_dtype for part in parts]:
         model.train_function = model.test_function = model.predict_function = None
-
-
-def _with_data(
-    run: RunContext, workload: FitWorkload, plans: dict[str, DataPlan], stack: Stack
-) -> RunContext:
-    import tensorflow as tf
-
-    before = workload.own_plans
-
-    def lowered(split: str) -> Any:
-        with stack.blamed("build_dataset"):
-            data = lower(plans[split])
-        if unchanged(plans[split], before[split]):
-            return data
-        # in the place of the script's own
-        draws, given = workload.session.shuffle_draws, workload.call.splits[split][0]
-        # none where a replay has cut the data short
-        by = ["", *(one.plugin for one in stack.all_changes if one.split == split)][-1]
-        draws.link(given, data, by)
-        return draws.kept(given, plans[split].describe(), data, by)
-
-    datasets = LoweredData(plans, lowered)
-    pydataset = workload.train.source.origin == "pydataset"
-    run = attrs.evolve(run, datasets=datasets)
-    if unchanged(plans["train"], before["train"]):
-        once = "train" in workload.data.readers
-        spec = None if pydataset or once else _spec(workload, datasets)
-        return attrs.evolve(run, element_spec=spec)
-    train = datasets["train"]
-    if not isinstance(train, tf.data.Dataset):
-        return run
-    steps = int(train.cardinality())
-    if workload.call.steps_per_epoch is not None:
-        steps = workload.call.steps_per_epoch
-    return attrs.evolve(
-        run,
-        element_spec=train.element_spec,
-        steps_per_epoch=steps if steps > 0 else None,
-        batch_size=plans["train"].batch_size,
-    )
-
-
-def _spec(workload: FitWorkload, datasets: Mapping[str, Any]) -> Any:
-    """Return the spec of a batch, for arrays without making a data set of them."""
-    import tensorflow as tf
-
-    given = workload.call.splits["train"][0]
-    source = workload.train.source
-    if isinstance(given, tf.data.Dataset) or source.origin != "arrays":
-        return datasets["train"].element_spec
-    return tf.nest.map_structure(
-        lambda array: tf.TensorSpec((None, *array.shape[1:]), array.dtype), source.value
-    )
 
 
 def _whole_calls(training: Any, steps_per_epoch: int | None, own: int) -> Any:

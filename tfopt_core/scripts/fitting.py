@@ -184,7 +184,7 @@ class FitState:
 
 
 def _has_its_weights(model: Any) -> bool:
-    """Return whether a model has all its weights: it is built, or is around layers that are."""
+    """Return whether a model is built, or builds nothing of its own around layers that are."""
     import keras
 
     if model.built or type(model).build is not keras.Model.build:

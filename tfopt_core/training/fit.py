@@ -17,7 +17,8 @@ from tfopt_core.training.fit_monitor import CutsShort, FitMonitor, with_data_los
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
 from tfopt_core.training.input.sources import counted_as, weighed
 from tfopt_core.training.messages import FitOutcome, Tell
-from tfopt_core.training.timed_function import TimedFunction, build_state
+from tfopt_core.training.model.first_step import build_state
+from tfopt_core.training.timed_function import TimedFunction
 
 
 def train(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 
 from tfopt_core.data.stages import Autotune
 from tfopt_core.errors import PluginRefused
-from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import StepClock
 from tfopt_core.training.distributed.coordinated import Coordinated
@@ -34,28 +32,21 @@ from tfopt_core.training.loops.train_functions import (
     named_by_loop,
     pass_end,
 )
-from tfopt_core.training.model.layers import frozen_share
+from tfopt_core.training.model.first_step import build_state
 from tfopt_core.training.runtime import device_sync
 
-# Keras' optimizers whose variables begin as constants, whatever the weights are when they are made.
-FROM_CONSTANTS = (
-    "SGD", "Adam", "AdamW", "Adamax", "Nadam", "RMSprop", "Adagrad", "Adadelta", "Adafactor",
-    "Ftrl", "Lion", "Lamb", "Muon",
-)  # fmt: skip
 OTHER_DRAWS = (
     "the step draws random numbers by TensorFlow, which would begin again: the loop that has drawn "
     "them cannot make this fit"
 )
 LOOPS = (ChunkedFunction, ResidentFunction)
-# What a model does in a step in a way of its own where one of these is its own.
-STEP_METHODS = ("train_step", "compute_loss", "compute_metrics")
 OTHER_STEPS = (
-    "the script has set steps_per_execution behind a fit without compiling the model again: Keras "
+    "the script has set steps_per_execution after a fit without compiling the model again: Keras "
     "goes on with the train function that it had, whose calls make as many steps as before"
 )
 OTHER_EAGERLY = (
-    "the script has set run_eagerly behind a fit without compiling the model again: Keras goes on "
-    "as before"
+    "the script has set run_eagerly after a fit without compiling the model again: Keras goes on "
+    "with the train function that it had"
 )
 # The methods of a model that are replaced while it trains.
 _REPLACED = (
@@ -88,7 +79,7 @@ class TimedFunction:
     _own: dict[str, Any] = attrs.field(init=False)
     _own_function: Any = None
     _own_steps: int = 1
-    _counts_steps: bool = False
+    _sets_steps: bool = False
     _own_test_function: Any = None
     _wraps_tests: bool = False
 
@@ -138,13 +129,13 @@ class TimedFunction:
         """Have `fit`, which is called next, count the steps of a call. Only the training may: the
         evaluations and predictions of the script count their own."""
         vars(self.built.model)["steps_per_execution"] = self.clock.steps_per_call
-        self._counts_steps = True
+        self._sets_steps = True
 
-    def _count_as_the_script(self) -> None:
-        """Have the model count as before; once, since a callback may have it count otherwise."""
-        if self._counts_steps:
+    def _restore_steps(self) -> None:
+        """Restore the script's own steps a call, once: a callback may set others after that."""
+        if self._sets_steps:
             vars(self.built.model)["steps_per_execution"] = self._own_steps
-        self._counts_steps = False
+        self._sets_steps = False
 
     def uninstall(self) -> None:
         """Restore the model as Keras would leave it."""
@@ -155,7 +146,7 @@ class TimedFunction:
         for name in _REPLACED:
             vars(model).pop(name, None)
         vars(model).update(self._own)
-        self._count_as_the_script()
+        self._restore_steps()
         self.of_stack = None
         # the callables of a fit may hold large data
         cache.on_trace, cache.on_traced = lambda shapes: None, lambda: None
@@ -163,7 +154,7 @@ class TimedFunction:
         if was_reset:
             model.train_function = None
         elif self.shared_functions is not None:
-            model.train_function = cache.left = self._single_steps()
+            model.train_function = cache.left = self._outside_the_loop(1)
         if self.distribution is not None:
             self.distribution.uninstall()
 
@@ -186,7 +177,7 @@ class TimedFunction:
         model = self.built.model
         if step_draws(model):
             raise named_by_loop(self.built, PluginRefused(OTHER_DRAWS))
-        before, single = model.train_function, self._single_steps(model.steps_per_execution)
+        before, single = model.train_function, self._outside_the_loop(model.steps_per_execution)
         model.train_function = single
         try:
             return self._own.get("fit", functools.partial(type(model).fit, model))(*given, **named)
@@ -198,7 +189,7 @@ class TimedFunction:
         """Replace Keras' method, which `fit` calls once it has made its iterator, and a callback
         may call to have the step traced anew."""
         model = self.built.model
-        self._count_as_the_script()
+        self._restore_steps()
         if force or model.train_function is None:
             model.train_function = None
             self._functions.forget()
@@ -283,11 +274,9 @@ class TimedFunction:
         function: Callable[[Any], Any] = cache.function
         return function
 
-    def _single_steps(self, steps: int = 1) -> Any:
-        """Return what a fit leaves as the model's train function, for `train_on_batch`.
-
-        :param steps: those of a call.
-        """
+    def _outside_the_loop(self, steps: int) -> Any:
+        """Return a train function of so many steps a call, which shares the traced step with the
+        stack's loop: for `train_on_batch` after the fit, and for a fit in a callback."""
         cache = self._functions
         if isinstance(made := cache.function, LOOPS):
             return ChunkedFunction(
@@ -316,52 +305,3 @@ class TimedFunction:
             return result
 
         return train_step
-
-
-def build_state(built: Built, replaced: Collection[str] = ()) -> None:
-    """Build the optimizer and the metrics, which Keras builds while it traces the first step.
-
-    TensorFlow traces a function that has created variables once more, so each step was traced
-    twice. Left to Keras are models under a strategy, models that are not built or not traced, those
-    whose step, loss, metrics or train function are their own, those with frozen layers, which a
-    callback may unfreeze, and all optimizers but those of `FROM_CONSTANTS`: another may begin with
-    a copy of the weights, which a callback may load before the first step.
-
-    :param replaced: methods that tfopt, not the user, has set on the model itself.
-    """
-    import tensorflow as tf
-
-    model = built.model
-    if why_without("own-strategy") or model._distribute_strategy is not None:
-        return
-    if not _starts_from_constants(model.optimizer) or model.optimizer.built or model.run_eagerly:
-        return
-    if _steps_its_own_way(model, replaced) or not model.built or frozen_share(model):
-        return
-    parts = tf.nest.flatten(built.run.element_spec)
-    if all(isinstance(part, tf.TensorSpec) for part in parts):
-        # Keras then builds them while it traces
-        with contextlib.suppress(Exception), built.run.strategy.scope():
-            model._symbolic_build(data_batch=built.run.element_spec)
-
-
-def _starts_from_constants(optimizer: Any) -> bool:
-    """Return whether it is one of `FROM_CONSTANTS`, with or without a loss scale."""
-    import keras
-
-    if type(optimizer) is keras.optimizers.LossScaleOptimizer:
-        optimizer = optimizer.inner_optimizer
-    known = [getattr(keras.optimizers, name, None) for name in FROM_CONSTANTS]
-    return optimizer is not None and type(optimizer) in known
-
-
-def _steps_its_own_way(model: Any, replaced: Collection[str]) -> bool:
-    """Return whether a method that makes its steps is not that of Keras, `replaced` ones aside."""
-    import keras
-
-    if (vars(model).keys() - set(replaced)) & set(STEP_METHODS):
-        return True
-    return any(
-        getattr(type(model), name) is not getattr(keras.Model, name)
-        for name in (*STEP_METHODS, "make_train_function")
-    )

@@ -1,7 +1,7 @@
 """How long the end of an epoch waits for the thread by which tf.data tunes an input pipeline.
 
 The thread sleeps for periods that double from 10 ms to a minute, and the end of an iterator, which
-waits for it, does not always wake it up (TensorFlow 2.21: it fails one time in two to ten).
+waits for it, does not always wake it up (TensorFlow 2.21: it fails one time in 3 to 16).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tfopt_core.training.build import Built
 from tfopt_core.training.loops.train_functions import loop_of
 
 # So many iterators live so long; the thread then sleeps for 0.11 s more.
-ITERATORS, LIFE_SECONDS, A_WAIT = 48, 0.2, 0.05
-# Within a period that is twice as long as the one before it, the mean of what is left of it is a
-# third of the mean time until then.
+ITERATORS, LIFE_SECONDS, LEAST_WAIT = 48, 0.2, 0.05
+# Each period is as long as all before it. An iterator that ends anywhere in one has lived for one
+# and a half times its length in the mean, and half of it is left.
 SHARE_LEFT, LONGEST_LEFT = 1 / 3, 30.0
 
 
 def waiting_seconds(built: Built, epoch_seconds: float) -> float:
-    """Return how long an epoch waits at its end, in the mean over lengths of epochs.
+    """Return how long an epoch waits at its end, in the mean over epochs of about this length.
 
     :param epoch_seconds: how long it takes without that.
     """
@@ -51,7 +51,7 @@ def share_that_waits() -> float:
     data = tf.data.Dataset.range(1000).map(lambda number: number + 1)
     with ThreadPoolExecutor(ITERATORS) as pool:
         waits = list(pool.map(_seconds_to_end, [data] * ITERATORS))
-    return sum(seconds > A_WAIT for seconds in waits) / ITERATORS
+    return sum(seconds > LEAST_WAIT for seconds in waits) / ITERATORS
 
 
 def _seconds_to_end(data: Any) -> float:

@@ -21,8 +21,8 @@ from tfopt_core.training.distributed.distribution import Synchronous, distributi
 from tfopt_core.training.loops.report import Loop
 from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.train_functions import keras_function, loop_of, made_function
+from tfopt_core.training.model.first_step import build_state
 from tfopt_core.training.runtime import device_sync
-from tfopt_core.training.timed_function import build_state
 
 # A step is timed for about this long, in at least FEWEST and at most MOST blocks.
 SECONDS, FEWEST, MOST = 1.0, 3, 40

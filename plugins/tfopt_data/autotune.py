@@ -66,15 +66,13 @@ class Autotune(RewritingPlugin):
     on for data that are repeated, behind a shuffle or a map that draws from a generator, without a
     prefetch at their end: later iterators would yield something else.
 
-    Mixes with: cache, materialize and parallel-map, behind which it stands, since they leave less
-    to tune; set numbers in parallel-map and prefetch where it is switched off.
+    Mixes with: cache, which leaves little to tune; set numbers in parallel-map and prefetch where
+    it is switched off.
 
     Reference: https://www.tensorflow.org/api_docs/python/tf/data/experimental/AutotuneOptions
     """
 
     targets = ("input",)
-    # which leave less to tune
-    after = ("cache", "materialize", "parallel-map")
     equivalence = "exact"  # the elements and their order are the same
 
     mode: Literal["budget", "off"] = setting(

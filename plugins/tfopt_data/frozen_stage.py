@@ -132,7 +132,7 @@ class FrozenFeatures(
         if model.train_function is not None and traced not in (None, _trained(model)):
             raise PluginRefused(
                 "layers were frozen or unfrozen after an earlier fit, which Keras ignores until "
-                "the model is compiled again",
+                "the model is compiled again; compile it, or leave the plugin out",
                 "frozen-features",
             )
         if model.train_function is not None and traced is None:

@@ -108,6 +108,21 @@ KINDS = {
         fit("fit 1", model, x, y, shuffle=False, epochs=2, callbacks=[freeze])
         fit("fit 2", model, x, y, shuffle=False)
     """,
+    "data that cannot be read on": """
+        def broken(batches):
+            yield from list(generator())[:batches]
+            raise ValueError("no more")
+        signature = (tf.TensorSpec((None, 6)), tf.TensorSpec((None,)))
+        for batches in (0, 3):
+            model = network()
+            data = tf.data.Dataset.from_generator(
+                broken, args=[batches], output_signature=signature)
+            fit(f"fit behind {batches}", model, data, epochs=2)
+            fit("fit again", model, x, y)
+        model, labels = network(), np.where(np.arange(43) > 17, -1, 0)
+        model.compile("adam", keras.losses.SparseCategoricalCrossentropy())
+        fit("fit of wrong labels", model, x, labels, shuffle=False)
+    """,
     "an unknown number of batches": """
         model, data = network(), slices((x, y)).filter(lambda a, b: True).batch(4)
         fit("fit 1", model, data, epochs=2, validation_data=data)

@@ -37,16 +37,17 @@ from tfopt_core.training.runtime import device_sync
 
 OTHER_DRAWS = (
     "the step draws random numbers by TensorFlow, which would begin again: the loop that has drawn "
-    "them cannot make this fit"
+    "them cannot make this fit; leave the plugin out"
 )
 LOOPS = (ChunkedFunction, ResidentFunction)
 OTHER_STEPS = (
     "the script has set steps_per_execution after a fit without compiling the model again: Keras "
-    "goes on with the train function that it had, whose calls make as many steps as before"
+    "goes on with the train function that it had, whose calls make as many steps as before; "
+    "compile the model again, or leave the plugin out"
 )
 OTHER_EAGERLY = (
     "the script has set run_eagerly after a fit without compiling the model again: Keras goes on "
-    "with the train function that it had"
+    "with the train function that it had; compile the model again, or leave the plugin out"
 )
 # The methods of a model that are replaced while it trains.
 _REPLACED = (

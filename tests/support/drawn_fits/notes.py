@@ -55,10 +55,13 @@ def noted(name: str) -> Iterator[None]:
 
 
 def error_of(error: BaseException) -> str:
-    """Return type and first line of an exception; those of tfopt are marked, and whole."""
+    """Return type and first line of an exception; those of tfopt are marked, and whole. Texts of
+    TensorFlow's own name places in a graph."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     if isinstance(error, TfoptError):
         return f"tfopt {type(error).__name__}: {error}"
+    if isinstance(error, tf.errors.OpError):
+        return type(error).__name__
     return f"{type(error).__name__}: {(lines or [''])[0]}"
 
 

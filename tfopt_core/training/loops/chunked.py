@@ -77,6 +77,19 @@ class ChunkedFunction:
         most = self.ends.most_steps(iterator, steps)
         if not most:
             return self._logs
+        try:
+            logs = self._steps(iterator, most)
+        except tf.errors.OpError as error:
+            self.ends.note_failure(error, self._step, iterator.element_spec)
+            raise
+        self.ends.check(self.report.last_call, most, logs, self._step, lambda: iterator)
+        self._logs = logs
+        return logs
+
+    def _steps(self, iterator: Any, most: int) -> Any:
+        """Make up to `most` steps and return the logs of the last one."""
+        import tensorflow as tf
+
         if most == self.steps and self._compiles_chunk(iterator.element_spec):
             whole, alone, logs = self._chunk(iterator)
             self.report.count(int(whole) + int(alone), int(whole))
@@ -85,8 +98,6 @@ class ChunkedFunction:
             alone = self.traced.one_by_one(jit_compile=self.jit_compile and by_step)
             made, logs = alone(iterator, tf.constant(most))
             self.report.count(int(made), 0)
-        self.ends.check(self.report.last_call, most, logs, self._step, lambda: iterator)
-        self._logs = logs
         return logs
 
     def _makes_single_steps(self, iterator: Any) -> bool:

@@ -311,6 +311,18 @@ class PassEnd:
             self._kept_logs = logs
         raise StopIteration
 
+    def note_failure(self, error: Any, step: Any, spec: Any) -> None:
+        """Make the step that Keras' own loop makes on a batch that could not be read.
+
+        :param error: what a call has raised: by reading a batch, or by a step.
+        :param spec: the specification of a batch.
+        """
+        import tensorflow as tf
+
+        if self.own_steps == 1 and "IteratorGetNext" in error.message:
+            empty = tf.data.Dataset.from_generator(lambda: iter(()), output_signature=spec)
+            self._make_step(step, iter(empty))
+
     def logs_of_epoch(self, logs: Any) -> Any:
         """Return the logs of an epoch's last call, which `fit` has not seen if it raised."""
         kept, self._kept_logs = self._kept_logs, None

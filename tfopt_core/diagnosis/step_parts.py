@@ -120,6 +120,28 @@ def seconds_a_step(epochs: Sequence[TimedEpoch], steps_per_epoch: int | None) ->
     return math.fsum(total for total, _ in seconds) / steps
 
 
+def without_waits(epochs: Sequence[TimedEpoch]) -> list[TimedEpoch]:
+    """Return the epochs of a loop without the waits of their ends, which few of them have by chance
+    (`tfopt_core.trials.epoch_ends`).
+
+    The end of an epoch is in the first block of the next one, which takes no longer for a step than
+    that of the first epoch.
+    """
+    first, *later = epochs
+    start = first.blocks[0]
+    if start.cold:
+        return list(epochs)
+    longest = start.seconds / start.steps
+    return [first] + [
+        attrs.evolve(epoch, blocks=(_at_most(epoch.blocks[0], longest), *epoch.blocks[1:]))
+        for epoch in later
+    ]
+
+
+def _at_most(block: Block, step_seconds: float) -> Block:
+    return attrs.evolve(block, seconds=min(block.seconds, block.steps * step_seconds))
+
+
 def _epoch_seconds(epoch: TimedEpoch, steps_per_epoch: int | None) -> tuple[float, int]:
     """Return the seconds of an epoch's steps, and how many steps these are."""
     steady = [block for block in epoch.blocks if block.cold != "trace"]

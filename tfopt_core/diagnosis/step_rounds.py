@@ -12,10 +12,16 @@ import attrs
 
 from tfopt_core.diagnosis.results import Round
 from tfopt_core.diagnosis.step_loops import DataLoop, FitLoop, GraphLoop, first_batch, repeated
-from tfopt_core.diagnosis.step_parts import RecordingLimits, seconds_a_step, with_first_epoch
+from tfopt_core.diagnosis.step_parts import (
+    RecordingLimits,
+    seconds_a_step,
+    with_first_epoch,
+    without_waits,
+)
 from tfopt_core.errors import describe
 from tfopt_core.training.build import Built
 from tfopt_core.training.messages import StepTrace
+from tfopt_core.trials.epoch_ends import waiting_seconds
 
 # Five rounds of about five seconds. Real epochs are timed to their end if that is soon.
 ROUNDS = 5
@@ -128,7 +134,10 @@ class _Loops:
 
     def round(self) -> Round:
         """Time each loop once. The traces of the step meanwhile are recorded."""
-        real = seconds_a_step(self.fit.run(self.data, self.real_limits), self.steps)
+        epochs = without_waits(self.fit.run(self.data, self.real_limits))
+        real = seconds_a_step(epochs, self.steps)
+        if self.steps is not None:
+            real += waiting_seconds(self.built, self.steps * real) / self.steps
         self.traced_anew += self.fit.traces[self._known_traces :]
         if self._fill_seconds is not None:
             real = with_first_epoch(real, self._fill_seconds, self.built.run.epochs)

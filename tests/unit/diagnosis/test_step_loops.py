@@ -10,7 +10,7 @@ from support.small_workloads import line
 
 from tfopt_core.diagnosis import step_rounds
 from tfopt_core.diagnosis.step_loops import DataLoop, FitLoop, GraphLoop, first_batch, repeated
-from tfopt_core.diagnosis.step_parts import RecordingLimits
+from tfopt_core.diagnosis.step_parts import RecordingLimits, parts_of
 
 X = np.random.default_rng(1).random((40, 3), "float32")
 
@@ -149,3 +149,10 @@ def test_a_look_at_slow_steps_makes_a_handful_of_them(
     assert measured.graph is None
     assert measured.cached <= measured.real
     assert step_seconds in (None, measured.real)
+
+
+def test_what_the_ends_of_epochs_wait_in_the_mean_is_input(built, monkeypatch):
+    monkeypatch.setattr(step_rounds, "QUICK_ROUNDS", 1)
+    monkeypatch.setattr(step_rounds, "waiting_seconds", lambda built, seconds: 3 * seconds)
+    found = step_rounds.time_rounds(built, lambda text: None, ends_at=monotonic() + 30.0)
+    assert parts_of(found.rounds).input.share > 0.6

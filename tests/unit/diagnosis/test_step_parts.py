@@ -21,6 +21,7 @@ from tfopt_core.diagnosis.step_parts import (
     parts_of,
     seconds_a_step,
     with_first_epoch,
+    without_waits,
 )
 from tfopt_core.training.messages import Block
 
@@ -74,6 +75,18 @@ def test_the_parts_sum_to_a_whole_step_and_none_is_negative(rounds):
     each = [parts.input.share, parts.dispatch.share, parts.compute.share]
     assert sum(each) == pytest.approx(1)
     assert min(each) >= 0
+
+
+def test_of_epochs_whose_end_waits_by_chance_no_wait_is_left():
+    epochs = [epoch(0.3, 0.1, 0.1), epoch(7.3, 0.1, 0.1), epoch(0.2, 0.1, 0.1, complete=False)]
+    left = without_waits(epochs)
+    assert [one.blocks[0].seconds for one in left] == [0.3, 0.3, 0.2]
+    assert seconds_a_step(left, 3) == pytest.approx(0.5 / 3)
+
+
+def test_of_a_loop_that_traces_first_nothing_is_left_out():
+    epochs = [epoch(9.0, 0.1, traced=[0]), epoch(7.3, 0.1)]
+    assert without_waits(epochs) == epochs
 
 
 STOPPED = epoch(10.1, 0.1, 0.1, 0.1, complete=False)

@@ -1,6 +1,7 @@
 """Replays of real trainings: exact plugins are certified, and plugins that lie are caught."""
 
 import os
+import time
 
 import attrs
 import numpy as np
@@ -26,9 +27,15 @@ from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.training.input.sources import as_plan
 from tfopt_core.training.replay import data as replay_data
-from tfopt_core.training.replay.state import restore_variables, save_variables, state_difference
+from tfopt_core.training.replay.state import (
+    LONGEST_WAIT,
+    restore_variables,
+    save_variables,
+    state_difference,
+)
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Variant
+from tfopt_core.workers.fork import ForkRunner
 
 pytestmark = pytest.mark.tensorflow
 
@@ -302,6 +309,36 @@ def test_a_replay_that_fails_is_no_error_of_the_measurement(project, tmp_path):
         "no certificate: the replay with the stack failed: the trainings have different variables"
     )
     assert not (tmp_path / "replay" / "shared").exists()
+
+
+class Timed(ForkRunner):
+    """Notes when each process ran."""
+
+    def __call__(self, *given):
+        self.spans = [*getattr(self, "spans", ()), [time.monotonic()]]
+        span = self.spans[-1]
+        try:
+            return super().__call__(*given)
+        finally:
+            span.append(time.monotonic())
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_both_sides_are_replayed_at_the_same_time_where_each_has_a_process(project, tmp_path):
+    with Timed() as runner:
+        stack = stacked(StepsPerExecution(steps=5))
+        certificate = replay_of(processes(project, tmp_path, runner, stack), "exact")
+        assert certificate.certified
+        [[begun, ended], [other_begun, other_ended]] = runner.spans
+        assert max(begun, other_begun) < min(ended, other_ended)
+        failing = processes(project, tmp_path, runner, stack, "fails")
+        began = time.monotonic()
+        assert replay_of(failing, "exact").statement == (
+            "no certificate: the replay without the stack failed: "
+            "workload \"points.py:build\" raised KeyError: 'fails'"
+        )
+        assert time.monotonic() - began < LONGEST_WAIT
 
 
 def test_weights_of_any_type_come_back(tmp_path):

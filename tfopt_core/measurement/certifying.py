@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache, partial
+from pathlib import Path
 
 import attrs
 
@@ -16,9 +17,12 @@ from tfopt_core.statistics.certificate import Certificate, certify, impossible, 
 from tfopt_core.statistics.results import Addition
 from tfopt_core.statistics.runs import BASELINE, FULL
 from tfopt_core.training.replay.data import Replayed, ReplayPart
+from tfopt_core.training.replay.state import ENDED
 from tfopt_core.trials.processes import Processes, ReplayFailed
 from tfopt_core.trials.request import Prepared, Request, Variant
+from tfopt_core.workers.fork import ForkRunner, called_off
 from tfopt_core.workers.spawn import Runner
+from tfopt_core.workers.turns import can_take_turns
 
 ONE_PROCESS = "the replay runs in one process, and shows nothing of several workers"
 # A longer epoch is cut down to the batches of so many seconds, or to these where none is timed.
@@ -75,47 +79,90 @@ def replay_all(
         something else by intention. Of a replay that fails it says why nothing is certified, since
         that is no error of the measurement.
     """
-    shared = processes.request.folder / "replay" / "shared"
-    shutil.rmtree(shared, ignore_errors=True)
-    replayed = partial(processes.replay, seed=seed, shared=shared, batches=batches)
-
-    @cache
-    def baseline(part: ReplayPart) -> Replayed:
-        return replayed(Variant(BASELINE, ()), part=part)
-
+    replays = _Replays(processes, seed, batches)
+    shutil.rmtree(replays.shared, ignore_errors=True)
     try:
         return [
-            None if equivalence == "changes" else _replay(variant, equivalence, replayed, baseline)
+            None if equivalence == "changes" else replays.certificate(variant, equivalence)
             for variant, equivalence in stacks
         ]
     finally:
-        shutil.rmtree(shared, ignore_errors=True)
+        shutil.rmtree(replays.shared, ignore_errors=True)
 
 
-def _replay(
-    variant: Variant, equivalence: Equivalence, replayed: Callable[..., Replayed],
-    baseline: Callable[[ReplayPart], Replayed],
-) -> Certificate:  # fmt: skip
-    """Replay a stack and return its certificate.
+@attrs.define
+class _Replays:
+    """The replays of a measurement; those without plugins are made once."""
 
-    :param replayed: replays a part of a training.
-    :param baseline: returns what that part of the training without plugins was.
-    """
-    may_reorder = equivalence in ("order", "rounding")
-    part: ReplayPart = "fixed batches" if may_reorder else "training"
-    try:
-        ours, stack = baseline(part), replayed(variant, part=part, against=BASELINE)
-    except ReplayFailed as error:
-        return impossible(str(error))
-    found = certify(equivalence, ours, stack)
-    if equivalence == "rounding" or found.kind != "diverges":
-        return found
-    with suppress(ReplayFailed):
-        if not may_reorder:  # the data that both sides read may explain their difference
-            data, theirs = baseline("data"), replayed(variant, part="data")
-            ours = attrs.evolve(ours, epochs=data.epochs, reproducible=data.reproducible)
-            stack = attrs.evolve(stack, epochs=theirs.epochs)
-    with suppress(ReplayFailed):
-        again = replayed(variant, part=part, against=variant.name)
-        stack = without_unsteady(stack, again)
-    return certify(equivalence, ours, stack)
+    processes: Processes
+    seed: int
+    batches: int | None
+    _baselines: dict[ReplayPart, Replayed] = attrs.field(factory=dict)
+
+    @property
+    def shared(self) -> Path:
+        return self.processes.request.folder / "replay" / "shared"
+
+    def certificate(self, variant: Variant, equivalence: Equivalence) -> Certificate:
+        """Replay a stack and return its certificate."""
+        may_reorder = equivalence in ("order", "rounding")
+        part: ReplayPart = "fixed batches" if may_reorder else "training"
+        try:
+            ours, stack = self._both(variant, part)
+        except ReplayFailed as error:
+            return impossible(str(error))
+        found = certify(equivalence, ours, stack)
+        if equivalence == "rounding" or found.kind != "diverges":
+            return found
+        with suppress(ReplayFailed):
+            if not may_reorder:  # the data that both sides read may explain their difference
+                data, theirs = self._baseline("data"), self._replayed(variant, "data")
+                ours = attrs.evolve(ours, epochs=data.epochs, reproducible=data.reproducible)
+                stack = attrs.evolve(stack, epochs=theirs.epochs)
+        with suppress(ReplayFailed):
+            again = self._replayed(variant, part, against=variant.name)
+            stack = without_unsteady(stack, again)
+        return certify(equivalence, ours, stack)
+
+    def _both(self, variant: Variant, part: ReplayPart) -> tuple[Replayed, Replayed]:
+        """Replay a training without plugins, and with a stack: at the same time where they disturb
+        each other no more than in turns, and one after the other where that fails."""
+        request, runner = self.processes.request, self.processes.runner
+        apart = can_take_turns(request.recipe.workload, "time") and isinstance(runner, ForkRunner)
+        if apart and part == "training" and not self._baselines:
+            with suppress(ReplayFailed):
+                return self._at_the_same_time(variant, part)
+        return self._baseline(part), self._replayed(variant, part, against=BASELINE)
+
+    def _at_the_same_time(self, variant: Variant, part: ReplayPart) -> tuple[Replayed, Replayed]:
+        ended = self.shared / part / ENDED
+        ended.parent.mkdir(parents=True)
+        self.processes.warm_up()  # one server for both
+
+        def tell_the_other(one: Future[Replayed]) -> None:
+            if one.exception() is not None:
+                ended.touch()
+
+        try:
+            with called_off(self.processes.runner) as end, ThreadPoolExecutor(2) as threads:
+                try:
+                    ours = threads.submit(self._baseline, part)
+                    ours.add_done_callback(tell_the_other)
+                    theirs = threads.submit(self._replayed, variant, part, against=BASELINE)
+                    return ours.result(), theirs.result()
+                except KeyboardInterrupt:
+                    end()
+                    raise
+        finally:
+            ended.unlink(missing_ok=True)
+
+    def _baseline(self, part: ReplayPart) -> Replayed:
+        if part not in self._baselines:
+            self._baselines[part] = self._replayed(Variant(BASELINE, ()), part)
+        return self._baselines[part]
+
+    def _replayed(self, variant: Variant, part: ReplayPart, against: str = "") -> Replayed:
+        return self.processes.replay(
+            variant, seed=self.seed, shared=self.shared, batches=self.batches, part=part,
+            against=against,
+        )  # fmt: skip

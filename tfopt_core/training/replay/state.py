@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,10 @@ import attrs
 
 from tfopt_core.errors import TfoptError
 from tfopt_core.training.model.layers import nested_layers, optimizers_of
+
+# The side that goes first may be under way. It leaves a file of this name where it ends without
+# the others, and so long a wait is one for what this side holds.
+ENDED, LONGEST_WAIT = "ended", 60.0
 
 
 @attrs.define(eq=False)
@@ -40,6 +46,7 @@ class StateFiles:
         """
         path, variables = self.folder / "initial.npz", self.model.variables
         if self.against:
+            await_file(path)
             self.initial_difference = state_difference(path, variables)
             restore_variables(path, variables)
         else:
@@ -52,6 +59,7 @@ class StateFiles:
         """
         state = state_of(self.model)
         if self.against:
+            await_file(self._final(self.against))
             self.difference = state_difference(self._final(self.against), state)
         save_variables(self._final(self.variant), state)
 
@@ -75,12 +83,27 @@ def state_of(model: Any) -> list[Any]:
     return [*model.variables, *plain, *(variable for one in own for variable in one.variables)]
 
 
+def await_file(path: Path) -> None:
+    """Wait until the side that goes first has left a file.
+
+    :raises TfoptError: if it ends without, or too much time is over.
+    """
+    end = time.monotonic() + LONGEST_WAIT
+    while not path.exists():
+        if path.with_name(ENDED).exists() or time.monotonic() > end:
+            raise TfoptError("the training without the stack left nothing to compare with")
+        time.sleep(0.02)
+
+
 def save_variables(path: Path, variables: Sequence[Any]) -> None:
-    """Write the values to a `.npz` file, in order; nothing is pickled."""
+    """Write the values to a `.npz` file, in order; nothing is pickled. It is there once it is
+    whole."""
     import numpy as np
 
-    with path.open("wb") as file:
+    begun = path.with_suffix(".part")
+    with begun.open("wb") as file:
         np.savez(file, **{_key(i, v): _value(v) for i, v in enumerate(variables)})
+    os.replace(begun, path)
 
 
 def restore_variables(path: Path, variables: Sequence[Any]) -> None:

@@ -31,14 +31,14 @@ from tfopt_core.workers.task import TurnOver
 
 Result = TypeVar("Result")
 # A run trains for so long before it is another one's turn.
-TURN_SECONDS = 0.5
+TURN_SECONDS = 0.25
 # The iterator of an epoch that ends waits for a thread of tf.data that sleeps until a time of day
 # (docs/decisions/0008), and a stop within the epoch makes that wait another one. So an epoch is one
 # turn where its start can be told, and nearly every one of whole trainings.
 EPOCH_OF_WHOLE_SECONDS = 60.0
-LOOK_SECONDS = 0.005
+LOOK_SECONDS = 0.001
 # A process that has had so much more time than another one waits: about a turn.
-AHEAD_SECONDS = 0.5
+AHEAD_SECONDS = 0.25
 # The next process starts where this many times the memory of the first one is free: what follows
 # its start, such as a validation, may need more.
 FREE_MEMORY = 1.5
@@ -141,6 +141,7 @@ class TurnsOfProcesses(Generic[Result]):
     def _turn_over(self, place: int, pid: int) -> None:
         """Let the others train, and have the process go on when its turn comes again."""
         _await_stop(pid)
+        _signal_all(pid, signal.SIGSTOP)  # its children, too
         if place in self._resumed:  # the first turn is the start
             self._had[place] += time.monotonic() - self._resumed[place]
         if len(self._begun) == len(self.work) or _has_room_for_another(pid):
@@ -148,7 +149,7 @@ class TurnsOfProcesses(Generic[Result]):
                 self._pass_on()
             self._await_turn(place)
         self._resumed[place] = time.monotonic()
-        _resume(pid)
+        _signal_all(pid, signal.SIGCONT)
 
     def _await_turn(self, place: int) -> None:
         with self._changed:
@@ -226,15 +227,10 @@ def _has_room_for_another(pid: int) -> bool:
     return available_memory_bytes() >= FREE_MEMORY * used
 
 
-def _resume(pid: int) -> None:
-    """Have a process and its children go on."""
-    import psutil
-
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        for one in (*process.children(recursive=True), process):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                one.resume()
+def _signal_all(pid: int, number: signal.Signals) -> None:
+    """Send a signal to a process that leads its group, and to its children."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, number)
 
 
 # The process that trains
@@ -323,19 +319,14 @@ def first_warm_steps(blocks: Sequence[Block]) -> bool:
 
 
 def stop_this_process(tell: Tell) -> None:
-    """Say that the turn is over, and stop this process and its children until they are resumed.
+    """Say that the turn is over, and stop this process until it is resumed.
 
     All threads stop: those that prepare input would compute in the other's turn. None of this is
-    time that the process has run.
+    time that the process has run. Who is told stops the children.
     """
-    import psutil
-
     begin = perf_counter_ns()
     tell(TurnOver(os.getpid()))
-    for child in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            child.suspend()
-    # sent to this thread, which must not go on until the others have stopped
+    # sent to this thread, which must not go on before it stops
     signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
     leave_out_stopped(perf_counter_ns() - begin)
 

@@ -58,7 +58,9 @@ class Worker:
 
     def __call__(self, tell):
         self.started = time.monotonic()
-        with subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True) as self.process:
+        with subprocess.Popen(
+            self.command, stdout=subprocess.PIPE, text=True, start_new_session=True
+        ) as self.process:
             try:
                 for line in self.process.stdout:
                     message = json.loads(line)

@@ -78,7 +78,9 @@ PLAN = "looking at {script} and trying what it proposes for about a minute, then
     "--require", type=click.Choice([Verdict.FASTER.value, MemoryVerdict.LIGHTER.value]),
     help="End with status 1 unless the stack is this: faster, or lighter in peak memory.",
 )  # fmt: skip
-@click.option("--resume", "resuming", is_flag=True, help="Go on with what was stopped.")
+@click.option(
+    "--resume", "resuming", is_flag=True, help="Continue the measurement that was stopped."
+)
 @click.option(
     "--no-wait", is_flag=True,
     help="End with status 2 if another tfopt measures in this project, instead of waiting for it.",

@@ -20,8 +20,8 @@ from tfopt_core.report.style.console import make_console
 def doctor(files: ReportFiles, debug: bool) -> int:
     """Check this machine: Python, TensorFlow, CPU, GPUs, memory, data sets.
 
-    Private members of TensorFlow and Keras that tfopt uses and that are missing are listed, with
-    the features that need them. Ends with status 1 if something is missing that training needs.
+    Lists the private members of TensorFlow and Keras that tfopt uses but that are missing, with the
+    features that need them. Ends with status 1 if something is missing that training needs.
     """
     from tfopt_core.commands.doctor import examine
     from tfopt_core.report.listing import render_doctor

@@ -68,7 +68,7 @@ module_option: Decorator = click.option(
 )
 write_option = _path_option(
     "--write", "write_to", "FILE",
-    "Where the recipe for a script goes, in place of NAME.tfopt.toml.",
+    "Write the recipe into this file instead of NAME.tfopt.toml.",
 )  # fmt: skip
 verbose_option: Decorator = click.option(
     "--verbose", "-v", is_flag=True,

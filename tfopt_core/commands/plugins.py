@@ -53,9 +53,10 @@ def show(name: str, files: ReportFiles, debug: bool) -> None:
 def check(name: str, target: str | None, overrides: tuple[str, ...], debug: bool) -> int:
     """Check what the plugin NAME promises: its class, and a short training with it.
 
-    It trains some seconds on pictures that ship with tfopt, with the plugin's default settings, or
-    with RECIPE, whose stack holds the plugin. Whether the training is the same as without it is
-    replayed, and its effect is read back. Ends with status 1 if something is wrong.
+    It trains for some seconds with the plugin's default settings, on pictures that ship with tfopt,
+    or as RECIPE says, whose stack must hold the plugin. Replays show whether the training is the
+    same as without the plugin, and the plugin's effect is read back. Ends with status 1 if
+    something is wrong.
     """
     from tfopt_core.commands.plugin_check import check_installed
     from tfopt_core.report.listing import render_doctor
@@ -73,7 +74,7 @@ def check(name: str, target: str | None, overrides: tuple[str, ...], debug: bool
     "--into",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="The folder to make of it, ./tfopt-NAME by default.",
+    help="The folder to write it into, ./tfopt-NAME by default.",
 )
 @shared.debug_option
 def new(name: str, into: Path | None, debug: bool) -> None:

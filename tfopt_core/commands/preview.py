@@ -88,8 +88,8 @@ def diagnose(
     """Show how a step of RECIPE divides into input, dispatch and compute, and the possible gains.
 
     Takes under a minute and needs no profiler. The baseline is diagnosed: the workload without the
-    plugins of the recipe, which may be empty. RECIPE may be a script,
-    train.py. Installed plugins propose their settings.
+    recipe's plugins. A recipe without plugins will do, and so will a script, train.py. Installed
+    plugins propose their settings.
     """
     import attrs
 

@@ -50,12 +50,12 @@ from tfopt_core.report.style.console import make_console
 def tune(files: ReportFiles, quiet: bool, **options: Any) -> int:
     """Search for the stack with which TARGET trains fastest here, and prove it.
 
-    TARGET is a recipe, the name of one that ships, or a script (train.py). The
-    installed plugins that can shorten what bounds a step are tried by short runs with and without
-    them, first all that a diagnosis proposes, together, then one after another; plugins of the
-    best stack that do not earn their place are taken out again. Only
-    fresh runs of the winner against the baseline give the gain that is printed. The winner's
-    recipe goes to NAME.tuned.toml. A second search begins from the trials of the first.
+    TARGET is a recipe, the name of one that ships, or a script (train.py). A diagnosis finds what
+    bounds a step. The installed plugins that can shorten that are tried by short runs with and
+    without them: first all proposed ones together, then one after another. Plugins of the best
+    stack that do not earn their place are taken out again. The gain that is printed comes only
+    from fresh runs of the winner against the baseline. The winner's recipe goes to
+    NAME.tuned.toml. A second search begins from the trials of the first.
 
     With sampler, pruner, trials or options in [tune], the settings of the plugins that stay and
     the workload's options are searched too, by Optuna: pip install 'tfopt[tune]'.

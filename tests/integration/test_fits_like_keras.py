@@ -99,6 +99,38 @@ KINDS = {
                 model.compile("sgd", "mse")
             fit(f"{number}, unfrozen", model, data, epochs=2)
     """,
+    "set between fits, and not compiled again": """
+        class Wide(keras.layers.Layer):
+            factor = 1.0
+            def call(self, inputs):
+                return inputs * self.factor
+        for name in ("optimizer", "factor", "rate"):
+            layers = [Wide(name="wide"), keras.layers.Dropout(0.0), keras.layers.Dense(1)]
+            model = keras.Sequential([keras.Input((6,)), *layers])
+            model.compile("adam", "mse")
+            data = slices((x, y)).batch(8)
+            fit(f"{name} 1", model, data.take(2), epochs=2)
+            if name == "optimizer":
+                model.optimizer = keras.optimizers.SGD(0.05)
+            elif name == "factor":
+                model.get_layer("wide").factor = 3.0
+            else:
+                model.layers[1].rate = 0.5
+            fit(f"{name} 2", model, data, epochs=2)
+            fit(f"{name} 3", model, data.take(2), epochs=2)
+            model.compile("sgd", "mse")
+            fit(f"{name} 4", model, data, epochs=2)
+    """,
+    "frozen by a callback of a later fit": """
+        def freeze(logs):
+            model.get_layer("first").trainable = False
+        freeze = keras.callbacks.LambdaCallback(on_train_begin=freeze)
+        keeps = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: None)
+        for first in ({"callbacks": [keeps]}, {"steps_per_epoch": 1}):
+            model, data = network(), slices((x, y)).batch(8)
+            fit("fit 1", model, data.repeat(), **{"steps_per_epoch": 3, **first})
+            fit("fit 2", model, data, epochs=2, callbacks=[freeze])
+    """,
     "frozen and traced anew by a callback": """
         model = network()
         def freeze(epoch, logs):

@@ -20,9 +20,11 @@ from tfopt_core.training.loops.graph_steps import (
     FunctionCache,
     PassEnd,
     TracedSteps,
+    forget_trace,
     note_draws,
     note_trace,
     step_draws,
+    why_as_traced,
 )
 from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.train_functions import (
@@ -39,7 +41,11 @@ OTHER_DRAWS = (
     "the step draws random numbers by TensorFlow, which would begin again: the loop that has drawn "
     "them cannot make this fit; leave the plugin out"
 )
-LOOPS = (ChunkedFunction, ResidentFunction)
+LOOPS = ChunkedFunction | ResidentFunction
+OTHER_TRACE = (
+    "a callback goes on {}, which Keras ignores until the model is compiled again; compile it, or "
+    "leave the plugin out"
+)
 OTHER_STEPS = (
     "the script has set steps_per_execution after a fit without compiling the model again: Keras "
     "goes on with the train function that it had, whose calls make as many steps as before; "
@@ -210,10 +216,9 @@ class TimedFunction:
             self.clock.steps_per_call = shared.steps
             model.train_function = self.clock.timed(shared, lambda: shared.report.last_call)
             return
-        if self._functions.function is None and self._functions.traced is None:
-            loop = loop_of(self.built)
-            own_steps = loop.kind == "keras" and loop.steps == model.steps_per_execution
-            note_trace(model, own_steps=own_steps)
+        traces = self._functions.function is None and self._functions.traced is None
+        if traces:
+            forget_trace(model)
         before, made_before = self.of_stack, self._functions.function
         function = self._function_of_stack()
         own = (self._own_steps, bool(model.run_eagerly))
@@ -232,19 +237,41 @@ class TimedFunction:
             timed = self.clock.timed(function, lambda: function.report.last_call)
         else:
             timed = self.clock.timed(self._function_of_keras())
-        model.train_function = self._building_state(timed)
+        if traces:
+            timed = self._tracing(timed)
+        elif function is not None and not isinstance(made_before, LOOPS | None):
+            timed = self._as_traced(timed)
+        model.train_function = timed
 
-    def _building_state(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def _as_traced(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return the train function of a loop that traces a step which Keras' own has traced before
+        it: a callback may set what that does not notice, before the first step."""
+        checked = False
+
+        def train_function(iterator: Any) -> Any:
+            nonlocal checked
+            if not checked and (why := why_as_traced(self.built.model)):
+                raise named_by_loop(self.built, PluginRefused(OTHER_TRACE.format(why)))
+            checked = True
+            return function(iterator)
+
+        return train_function
+
+    def _tracing(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Return the train function, which builds the state first in its first call: Keras builds
         it there, and a callback that raises before leaves the optimizer without."""
-        called = False
+        model, loop, called = self.built.model, loop_of(self.built), False
+        of_keras = loop.kind == "keras" and loop.steps == model.steps_per_execution
 
         def train_function(iterator: Any) -> Any:
             nonlocal called
             if not called:
                 build_state(self.built, set(_REPLACED) - self._own.keys())
-                called = True
-            return function(iterator)
+            result = function(iterator)
+            if not called and of_keras:
+                note_trace(model)
+            called = True
+            return result
 
         return train_function
 

@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary, WeakSet
 import attrs
 
 from tfopt_core.data.functions import drawing_ops
-from tfopt_core.training.model.layers import output_losses_weighed
+from tfopt_core.private_api import why_without
+from tfopt_core.training.model.layers import nested_layers, output_losses_weighed
 
 
 @attrs.define(eq=False)
@@ -72,20 +73,27 @@ class TracedSteps:
         return self._functions[key]
 
 
-# The weights that could be trained, by number, when the step of a model was traced by Keras' own
-# number of steps a call; none if another loop traced it.
-_TRAINABLE: WeakKeyDictionary[Any, frozenset[int]] = WeakKeyDictionary()
+# What a trace reads of the models whose step was traced by Keras' own number of steps a call.
+_TRACED: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 # The models whose traced steps draw random numbers by TensorFlow.
 _DRAWING: WeakSet[Any] = WeakSet()
+# What fits and callbacks set, and tfopt for the time of a fit.
+_OF_FITS = frozenset({
+    "built", "fit", "history", "make_train_function", "predict_function", "steps_per_execution",
+    "stop_evaluating", "stop_predicting", "stop_training", "test_function", "test_step",
+    "train_function", "train_step",
+})  # fmt: skip
 
 
-def note_trace(model: Any, *, own_steps: bool) -> None:
-    """Note that a fit will trace the model's step.
-
-    :param own_steps: whether it makes as many steps a call as Keras would.
-    """
-    _TRAINABLE[model] = _trainable(model) if own_steps else frozenset()
+def forget_trace(model: Any) -> None:
+    """Note that a fit will trace the model's step."""
+    _TRACED.pop(model, None)
     _DRAWING.discard(model)
+
+
+def note_trace(model: Any) -> None:
+    """Note that a fit has traced the model's step, by as many steps a call as Keras makes."""
+    _TRACED[model] = _read_by_a_trace(model)
 
 
 def note_draws(model: Any) -> None:
@@ -104,18 +112,31 @@ def step_draws(model: Any) -> bool:
 def why_as_traced(model: Any) -> str:
     """Return why only Keras' own number of steps a call trains on as before; empty if others do.
 
-    A layer was frozen behind the trace, or thawed, which Keras does not notice before the model is
-    compiled again; or random numbers go on in the function that drew them."""
-    traced = _TRAINABLE.get(model) if model.train_function is not None else None
-    if not traced:
+    Something has changed behind the trace, which Keras does not notice before the model is compiled
+    again: a layer was frozen or thawed, or another optimizer, rate or constant was set. Or random
+    numbers go on in the function that drew them."""
+    traced = _TRACED.get(model) if model.train_function is not None else None
+    if traced is None:
         return ""
-    if traced != _trainable(model):
-        return "with other layers frozen"
+    now = _read_by_a_trace(model)
+    changed = [name for name in {**traced, **now} if traced.get(name) != now.get(name)]
+    if changed:
+        return f"with {changed[0]}"
     return "which draws random numbers by TensorFlow" if step_draws(model) else ""
 
 
-def _trainable(model: Any) -> frozenset[int]:
-    return frozenset(map(id, model.trainable_variables))
+def _read_by_a_trace(model: Any) -> dict[str, Any]:
+    """Return what Keras or the user may set on a model and its layers, by what a change of it is in
+    words: plain values as they are, others by number."""
+    read: dict[str, Any] = {"other layers frozen": frozenset(map(id, model.trainable_variables))}
+    layers = () if why_without("nested-layers") else nested_layers(model)
+    for part in (model, *layers):
+        of_part = "" if part is model else f' of "{part.name}"'
+        for name, value in vars(part).items():
+            if not name.startswith("_") and name not in _OF_FITS:
+                plain = isinstance(value, bool | int | float | str)
+                read[f"another {name}{of_part}"] = value if plain else id(value)
+    return read
 
 
 def one_step(model: Any, *, jit_compile: bool) -> Any:

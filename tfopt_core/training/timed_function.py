@@ -43,8 +43,8 @@ OTHER_DRAWS = (
 )
 LOOPS = ChunkedFunction | ResidentFunction
 OTHER_TRACE = (
-    "a callback goes on {}, which Keras ignores until the model is compiled again; compile it, or "
-    "leave the plugin out"
+    "a callback would have the loop train {}, which Keras ignores until the model is compiled "
+    "again; compile it there, or leave the plugin out"
 )
 OTHER_STEPS = (
     "the script has set steps_per_execution after a fit without compiling the model again: Keras "

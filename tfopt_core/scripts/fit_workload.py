@@ -25,7 +25,7 @@ from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.fit_monitor import with_data_loss
 from tfopt_core.training.input.sources import batches_counted, counted_as, ended_after, weighed
 from tfopt_core.training.job import Job
-from tfopt_core.training.loops.graph_steps import why_as_traced
+from tfopt_core.training.loops.traces import why_as_traced
 from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.model.layers import nested_layers
 from tfopt_core.training.model.loss_scaling import prepare_scaling, with_scaled_step

@@ -16,17 +16,15 @@ from tfopt_core.training.distributed.coordinated import Coordinated
 from tfopt_core.training.distributed.distribution import Synchronous
 from tfopt_core.training.input.sources import shapes_in_words
 from tfopt_core.training.loops.chunked import ChunkedFunction
-from tfopt_core.training.loops.graph_steps import (
-    FunctionCache,
-    PassEnd,
-    TracedSteps,
+from tfopt_core.training.loops.graph_steps import FunctionCache, PassEnd, TracedSteps
+from tfopt_core.training.loops.resident import ResidentFunction
+from tfopt_core.training.loops.traces import (
     forget_trace,
     note_draws,
     note_trace,
     step_draws,
     why_as_traced,
 )
-from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.train_functions import (
     TrainFunction,
     loop_function,

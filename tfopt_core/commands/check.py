@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,8 @@ from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
-from tfopt_core.recipe.reading import Reading, read_recipe
-from tfopt_core.recipe.tree import Node, Place, join_path
-from tfopt_core.recipe.writing import recipe_text
+from tfopt_core.recipe.reading import Reading, UnwrittenRecipe, read_recipe
+from tfopt_core.recipe.tree import join_path
 from tfopt_core.training.factory import missing_workload
 from tfopt_core.trials.workload_options import baseline_faults, options_in_stack
 
@@ -51,20 +50,15 @@ class CheckedRecipe:
 
 
 def check_recipe(
-    target: str | Path,
-    overrides: Sequence[str] = (),
-    *,
-    compares: bool = True,
-    text: str | None = None,
+    target: str | Path | UnwrittenRecipe, overrides: Sequence[str] = (), *, compares: bool = True
 ) -> CheckedRecipe:
     """Read a recipe and configure its plugins.
 
     :param compares: whether the stack is compared with the baseline: then it must not be empty,
         and needs a target if it changes the algorithm.
-    :param text: the recipe, if it is not written to its file yet.
     :raises RecipeError: with every problem of the recipe, its plugins and its workload.
     """
-    reading = read_recipe(target, overrides, text=text)
+    reading = read_recipe(target, overrides)
     plugins, problems = assemble(reading.entries)
     problems.extend(_workload_problems(reading))
     problems.extend(_script_problems(reading, plugins))
@@ -252,34 +246,15 @@ def for_recipe_in(folder: Path, spec: WorkloadSpec) -> WorkloadSpec:
     return attrs.evolve(spec, script=script, folder=str(here))
 
 
-def check_as_recipe(spec: WorkloadSpec, overrides: Sequence[str]) -> CheckedRecipe:
+def recipe_of_script(spec: WorkloadSpec) -> UnwrittenRecipe:
     """Return the recipe of a script, without plugins, as if it lay in the working directory.
 
-    :param overrides: the changes of `--set`.
-    :raises InputError: as `check_script`; RecipeError for what `--set` asks for.
+    :raises InputError: as `check_script`.
     """
     spec = check_script(spec)
-    path = Path.cwd() / f"{spec.stem}.toml"
-    text = recipe_text(name=spec.stem, workload=spec.to_dict())
-    with without_places(spec.label, path):
-        checked = check_recipe(path, overrides, compares=False, text=text)
-    root = Node({}, Place(spec.label, 0, ""))
-    reading = Reading((), checked.recipe, checked.reading.entries, (str(path),), root)
-    return attrs.evolve(checked, reading=reading)
+    return unwritten(spec, Path.cwd() / f"{spec.stem}.toml", spec.label)
 
 
-@contextmanager
-def without_places(label: str, path: Path) -> Iterator[None]:
-    """Name the script, and not a place in a recipe that is not written yet.
-
-    :param path: that of the recipe.
-    :raises InputError: for a RecipeError whose problems lie in that recipe.
-    """
-    try:
-        yield
-    except RecipeError as error:
-        ours = [problem for problem in error.problems if problem.file == str(path)]
-        if not ours:
-            raise
-        texts = (f"{p.message}; {p.mend}" if p.mend else p.message for p in ours)
-        raise InputError(f"{label}: {'; '.join(texts)}") from error
+def unwritten(spec: WorkloadSpec, path: Path, label: str) -> UnwrittenRecipe:
+    """Return the recipe of a workload without plugins, which is not written."""
+    return UnwrittenRecipe(path, {"name": spec.stem, "workload": spec.to_dict()}, label)

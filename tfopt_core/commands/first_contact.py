@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import tomllib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +17,7 @@ from tfopt_core.commands.check import (
     factory_of,
     for_recipe_in,
     script_of,
-    without_places,
+    unwritten,
 )
 from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.commands.request import make_request
@@ -38,7 +39,7 @@ from tfopt_core.errors import CannotShare, InputError
 from tfopt_core.files import write_text
 from tfopt_core.hooks.installed.inspection import inspect_plugins
 from tfopt_core.recipe.model import WorkloadSpec
-from tfopt_core.recipe.writing import recipe_text
+from tfopt_core.recipe.reading import UnwrittenRecipe
 from tfopt_core.report.diagnosis import render_look, render_written
 from tfopt_core.report.live import make_phases
 from tfopt_core.report.style.layout import words
@@ -115,15 +116,13 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, console: 
         trials = _Trials(
             options, limits, label, path, Path(folder), shared if spec.is_script else None
         )
-        bare = recipe_text(name=spec.stem, workload=spec.to_dict())
-        request, begun = trials.request_for(bare), monotonic()
+        request, begun = trials.request_for(unwritten(spec, path, label)), monotonic()
         with make_phases(console) as on_phase:
             on_phase(f"running {label} up to its first steps")
             installed = inspect_plugins()
-            with without_places(label, path):
-                diagnosed = diagnose(
-                    request, shared, installed, on_phase, quick=True, stays=spec.is_script
-                )
+            diagnosed = diagnose(
+                request, shared, installed, on_phase, quick=True, stays=spec.is_script
+            )
         spec = attrs.evolve(spec, **as_own_loop(spec, diagnosed))
         draft = draft_of(diagnosed, spec, options.measure_asked())
         console.print(render_look(draft))
@@ -165,16 +164,14 @@ class _Trials:
     folder: Path
     shared: spawn.SharedProcess | None
 
-    def request_for(self, text: str) -> Request:
-        """Return the request of a recipe with this text.
+    def request_for(self, recipe: UnwrittenRecipe) -> Request:
+        """Return the request of a recipe.
 
         :raises InputError: for input of the user's that is wrong.
         """
-        with without_places(self.label, self.recipe):
-            request, _ = make_request(
-                self.recipe, self.options.overrides, compares=False, keeps=False, text=text,
-                debug=self.options.debug,
-            )  # fmt: skip
+        request, _ = make_request(
+            recipe, self.options.overrides, compares=False, keeps=False, debug=self.options.debug
+        )
         return attrs.evolve(request, folder=self.folder / "runs" / self.recipe.stem)
 
     def attempt(self, draft: Draft, diagnosed: Diagnosed) -> Tried:
@@ -183,7 +180,9 @@ class _Trials:
         :param diagnosed: the look without plugins.
         :raises TfoptError: if that is not possible, or takes too long.
         """
-        trial, estimate = self.request_for(draft.text()), diagnosed.estimate
+        data = tomllib.loads(draft.text())
+        trial = self.request_for(UnwrittenRecipe(self.recipe, data, self.label))
+        estimate = diagnosed.estimate
         seconds = try_seconds(estimate, diagnosed.measuring_seconds)
         prepared: Prepared | None = None
         if self.shared is not None:

@@ -18,6 +18,7 @@ from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.certifying import most_batches, replay_all
+from tfopt_core.recipe.reading import UnwrittenRecipe
 from tfopt_core.recipe.table import to_json
 from tfopt_core.report.listing import DoctorFinding
 from tfopt_core.statistics.certificate import Certificate
@@ -32,16 +33,9 @@ SEED = 1
 HEAVY = ("tensorflow", "keras")
 IMPORT_SECONDS = 60.0
 # Small, with a map and a random order: most plugins have something to do. A cache needs two epochs.
-DEFAULT_RECIPE = """\
-[workload]
-use = "fashion-mnist"
-epochs = 2
-batch_size = 32
-options = {{ examples = 1000 }}
-
-[[plugins]]
-use = {name}
-"""
+DEFAULT_WORKLOAD = {
+    "use": "fashion-mnist", "epochs": 2, "batch_size": 32, "options": {"examples": 1000},
+}  # fmt: skip
 
 
 def check_installed(
@@ -55,15 +49,14 @@ def check_installed(
     """
     found = find(name, registrations())
     with ExitStack() as opened:
-        alone = target is None
-        text = DEFAULT_RECIPE.format(name=json.dumps(name)) if alone else None
-        recipe = Path.cwd() / f"{name}.toml" if target is None else target
+        data = {"workload": DEFAULT_WORKLOAD, "plugins": [{"use": name}]}
+        recipe = UnwrittenRecipe(Path.cwd() / f"{name}.toml", data, name)
         try:
             request = opened.enter_context(
-                temporary_request(recipe, overrides, text=text, debug=debug)
+                temporary_request(target or recipe, overrides, debug=debug)
             )
         except RecipeError as error:
-            if not alone:
+            if target is not None:
                 raise
             # the user has no such file to change
             causes = "; ".join(f"{one.path}: {one.message}" for one in error.problems)

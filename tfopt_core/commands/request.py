@@ -17,7 +17,7 @@ from pathlib import Path
 import attrs
 from rich.console import Console
 
-from tfopt_core.commands.check import check_as_recipe, check_recipe, script_of
+from tfopt_core.commands.check import check_recipe, recipe_of_script, script_of
 from tfopt_core.commands.doctor import check_versions
 from tfopt_core.commands.output import check_writable
 from tfopt_core.errors import InputError
@@ -27,6 +27,7 @@ from tfopt_core.hooks.machine import read_machine
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.recipe.formats import duration
 from tfopt_core.recipe.model import Recipe
+from tfopt_core.recipe.reading import UnwrittenRecipe
 from tfopt_core.recipe.shipped import shipped_recipes
 from tfopt_core.recipe.values import Invalid
 from tfopt_core.store.lock import measuring_alone
@@ -48,11 +49,10 @@ DESCRIBE_A_CLUSTER = ("TF_CONFIG", "SLURM_PROCID")
 
 
 def make_request(
-    target: str | Path,
+    target: str | Path | UnwrittenRecipe,
     overrides: Sequence[str],
     *,
     compares: bool,
-    text: str | None = None,
     keeps: bool = True,
     save_to: Path | None = None,
     debug: bool = False,
@@ -61,16 +61,14 @@ def make_request(
 
     :param target: a recipe; or the path of a script, which has no stack.
     :param compares: whether baseline and stack will be compared.
-    :param text: the recipe, if it is not written to its file yet.
     :param keeps: whether anything is stored in the project.
     :returns: the request, and the folder of the project's results.
     :raises InputError: for invalid input, with all problems of a recipe at once.
     """
     check_versions()
     if isinstance(target, str) and (script := script_of(target)) is not None:
-        checked = check_as_recipe(script, overrides)
-    else:
-        checked = check_recipe(target, overrides, compares=compares, text=text)
+        target, compares = recipe_of_script(script), False
+    checked = check_recipe(target, overrides, compares=compares)
     environment = {**os.environ, **checked.recipe.workload.environment}
     check_environment(environment)
     if save_to is not None and save_to.suffix != ".keras":
@@ -96,15 +94,13 @@ def make_request(
 
 @contextmanager
 def temporary_request(
-    target: str | Path, overrides: Sequence[str], *, text: str | None = None, debug: bool = False
+    target: str | Path | UnwrittenRecipe, overrides: Sequence[str], *, debug: bool = False
 ) -> Iterator[Request]:
     """Yield a request whose processes leave nothing behind, for the time of the context.
 
     :raises InputError: as `make_request`.
     """
-    request, _ = make_request(
-        target, overrides, compares=False, text=text, keeps=False, debug=debug
-    )
+    request, _ = make_request(target, overrides, compares=False, keeps=False, debug=debug)
     with tempfile.TemporaryDirectory(prefix="tfopt-") as folder:
         # as in a project, so that what observers write lies in it too: see `Request.kept`
         yield attrs.evolve(request, folder=Path(folder, "runs", new_id()))

@@ -12,6 +12,7 @@ import attrs
 from tfopt_core.errors import Problem, RecipeError, did_you_mean
 from tfopt_core.recipe.formats import Word
 from tfopt_core.recipe.layers import (
+    Override,
     apply_overrides,
     below,
     is_enabled,
@@ -23,10 +24,24 @@ from tfopt_core.recipe.model import MeasureSpec, PluginEntry, Recipe, WorkloadSp
 from tfopt_core.recipe.shipped import find_recipe, folder_of, is_stream, names_nearby
 from tfopt_core.recipe.table import Table, configure, keys_of
 from tfopt_core.recipe.toml import parse_toml, read_bytes
-from tfopt_core.recipe.tree import NOWHERE, Node, Place, join_path, split_path
+from tfopt_core.recipe.tree import NOWHERE, Node, Place, join_path, place_values, split_path
 from tfopt_core.recipe.values import faults_of
 
 ROOT_KEYS = frozenset({"extends", "plugins"})  # read before a recipe is structured
+
+
+@attrs.frozen
+class UnwrittenRecipe:
+    """A recipe that is in no file yet.
+
+    :param path: where it would lie, from which its relative paths start.
+    :param data: what the file would hold.
+    :param label: what messages name in place of the file, such as the script that it is for.
+    """
+
+    path: Path
+    data: Mapping[str, Any]
+    label: str
 
 
 @attrs.frozen
@@ -43,6 +58,7 @@ class Reading:
     recipe: Recipe | None = None
     entries: tuple[PluginEntry, ...] = ()
     files: tuple[str, ...] = ()
+    path: Path = Path("recipe.toml")
     _root: Node = attrs.field(default=NOWHERE, eq=False, repr=False)
 
     def problem(self, path: str, message: str, mend: str = "") -> Problem:
@@ -64,7 +80,7 @@ class Reading:
     @property
     def directory(self) -> Path:
         """The folder that the recipe's relative paths start from."""
-        return folder_of(Path(self.files[0] if self.files else "recipe.toml").absolute())
+        return folder_of(self.path.absolute())
 
     def with_problems(self, more: Iterable[Problem]) -> Reading:
         """Return this reading with further problems in order.
@@ -82,19 +98,17 @@ class Reading:
         return self.recipe
 
 
-def read_recipe(
-    target: str | Path,
-    overrides: Sequence[str] = (),
-    *,
-    text: str | None = None,
-) -> Reading:
+def read_recipe(target: str | Path | UnwrittenRecipe, overrides: Sequence[str] = ()) -> Reading:
     """Read a recipe from a path or, for a string, from a shipped recipe's name.
 
-    `overrides` are the texts of `--set`, "plugins.cache.storage=disk"; `text` is the recipe itself,
-    as if it were in the file of the path. Bad input raises nothing: the reading holds the problems.
+    `overrides` are the texts of `--set`, "plugins.cache.storage=disk". Bad input raises nothing:
+    the reading holds the problems.
     """
     problems: list[Problem] = []
     changes = parse_overrides(overrides, problems)
+    if isinstance(target, UnwrittenRecipe):
+        layer = read_layer(place_values(dict(target.data), target.label, {}), problems)
+        return _structured(target.path, layer, (target.label,), changes, problems)
     path = Path(target)
     file = str(target) or '""'
     if isinstance(target, str):
@@ -109,8 +123,20 @@ def read_recipe(
             return Reading(tuple(problems), files=(file,))
         if found is not None and found != path:
             path, file = found, str(found)
-    root, files, complete = _read_chain(path, file, text, problems)
-    root = apply_overrides(root, changes, problems, complete=complete)
+    root, files, complete = _read_chain(path, file, problems)
+    return _structured(path, root, files, changes, problems, complete=complete)
+
+
+def _structured(
+    path: Path, layer: Node, files: Sequence[str], changes: Sequence[Override],
+    problems: list[Problem], *, complete: bool = True,
+) -> Reading:  # fmt: skip
+    """Return the recipe of a layer with the changes of `--set`, and all problems.
+
+    :param problems: those of the files.
+    :param complete: whether the layer holds all: what is missing may stand in what is not read.
+    """
+    root = apply_overrides(layer, changes, problems, complete=complete)
     stack = root.table().get("plugins", NOWHERE).table()
     entries, fit = [], True
     for name, plugin in stack.items():
@@ -127,11 +153,11 @@ def read_recipe(
     problems += root.problems(wrong)
     files = (*files, *(change.place.file for change in changes))
     in_order = _ordered(problems, files)
-    return Reading(in_order, recipe if fit else None, tuple(entries), files, root)
+    return Reading(in_order, recipe if fit else None, tuple(entries), files, path, root)
 
 
 def _read_chain(
-    path: Path, file: str, text: str | None, problems: list[Problem]
+    path: Path, file: str, problems: list[Problem]
 ) -> tuple[Node, tuple[str, ...], bool]:
     """Read a recipe with everything that it extends, and append the problems.
 
@@ -144,7 +170,7 @@ def _read_chain(
     base: Path | None = path
     while base is not None:
         try:
-            root = parse_toml(read_bytes(base) if text is None else text.encode(), file)
+            root = parse_toml(read_bytes(base), file)
         except RecipeError as error:
             problems += error.problems
             break
@@ -152,7 +178,6 @@ def _read_chain(
             # If a base cannot be opened, the problem is at the line that names it.
             problems.append(place.problem(f'"{file}": {cause}' if layers else str(cause)))
             break
-        text = None
         seen[os.path.realpath(base)] = file
         layers.append(read_layer(root, problems))
         extends = root.table().get("extends")

@@ -4,11 +4,11 @@ import pytest
 from support.real_process import make_project
 
 from tfopt_core.commands.check import (
-    check_as_recipe,
     check_recipe,
     check_script,
     factory_of,
     for_recipe_in,
+    recipe_of_script,
     script_of,
 )
 from tfopt_core.commands.first_contact import check_contact
@@ -91,7 +91,7 @@ def test_the_recipe_of_a_script_lies_where_the_user_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").touch()
     spec = WorkloadSpec(script="train.py")
-    checked = check_as_recipe(spec, ['workload.args=["--lr", "1"]'])
+    checked = check_recipe(recipe_of_script(spec), ['workload.args=["--lr", "1"]'], compares=False)
     assert checked.recipe.workload.args == ("--lr", "1")
     assert checked.recipe.directory == checked.recipe.working_directory == tmp_path
     assert checked.recipe.name == "train"
@@ -101,7 +101,7 @@ def test_the_recipe_of_a_script_lies_where_the_user_is(tmp_path, monkeypatch):
         "train.py: workload.script: no fit"
     )
     with pytest.raises(RecipeError, match=r"--set workload.max_epoch=2"):
-        check_as_recipe(spec, ["workload.max_epoch=2"])
+        check_recipe(recipe_of_script(spec), ["workload.max_epoch=2"], compares=False)
 
 
 @pytest.mark.parametrize(

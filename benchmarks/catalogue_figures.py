@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfopt_core.hooks.card import Equivalence
+from tfopt_core.hooks.plugin_class import Equivalence
 from tfopt_core.statistics.figures import compared_seconds, seconds_in_steps, verdict_on_interval
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, log_ratios, speedup_interval, t_interval
 from tfopt_core.statistics.results import ComparisonKind, Verdict

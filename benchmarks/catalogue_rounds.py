@@ -14,7 +14,7 @@ from catalogue_runs import CatalogueRun
 from pacing import OutOfTime, fits, say
 from peers.course import Store
 
-from tfopt_core.hooks.card import Equivalence
+from tfopt_core.hooks.plugin_class import Equivalence
 from tfopt_core.statistics.figures import seconds_in_steps
 from tfopt_core.statistics.runs import Pair
 

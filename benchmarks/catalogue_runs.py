@@ -19,9 +19,8 @@ from cattrs import Converter
 
 from tfopt_core.commands.request import cluster_of, make_request
 from tfopt_core.errors import InputError, RecipeError, TfoptError
-from tfopt_core.hooks.card import Equivalence, equivalence_of
 from tfopt_core.hooks.machine import Machine, read_machine
-from tfopt_core.hooks.plugin_class import overrides
+from tfopt_core.hooks.plugin_class import Equivalence, equivalence_of, overrides
 from tfopt_core.statistics.runs import RunResult
 from tfopt_core.trials.processes import Processes, prepare
 from tfopt_core.trials.request import Request, ScheduledRun, Variant, with_settings

@@ -25,13 +25,13 @@ import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginDefinitionError
-from tfopt_core.hooks.card import HEADINGS, card, equivalence_of
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.contract import check_class
 from tfopt_core.hooks.diagnosis import PARTS, Diagnosis
 from tfopt_core.hooks.installed.inspection import declared_range
 from tfopt_core.hooks.installed.suggest import suggested
 from tfopt_core.hooks.machine import Machine
+from tfopt_core.hooks.plugin_class import HEADINGS, card, equivalence_of
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.recipe.values import field_types
 

@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tfopt_core.hooks.card import EQUIVALENCES, MATHEMATICS, equivalence_of
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting, inspect_plugins
+from tfopt_core.hooks.plugin_class import EQUIVALENCES, MATHEMATICS, equivalence_of
 
 DISTRIBUTION = "tfopt"
 FOLDER = Path(__file__).parent.parent / "docs" / "plugins"

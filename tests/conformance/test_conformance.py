@@ -9,8 +9,8 @@ import attrs
 import pytest
 from support.plugin_settings import NEEDED
 
-from tfopt_core.hooks.card import HEADINGS, card, traits
 from tfopt_core.hooks.installed.discovery import registrations
+from tfopt_core.hooks.plugin_class import HEADINGS, card, traits
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.table import to_json

@@ -12,8 +12,8 @@ from support.stored_measurements import FIRST_RESULTS
 
 from tfopt_core.commands.output import to_json
 from tfopt_core.commands.request import make_request
-from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.installed.discovery import registrations
+from tfopt_core.hooks.plugin_class import equivalence_of
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 # What the benchmarks share, and none itself.

@@ -10,7 +10,7 @@ from tfopt_core.commands.check import check_recipe
 from tfopt_core.commands.first_contact import look_alone
 from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.diagnosis.draft import NothingToMeasure, is_unchanged
-from tfopt_core.hooks.card import EXACT_EQUIVALENCES, equivalence_of
+from tfopt_core.hooks.plugin_class import EXACT_EQUIVALENCES, equivalence_of
 from tfopt_core.report.style.console import make_console
 
 

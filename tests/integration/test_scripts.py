@@ -17,7 +17,7 @@ from tfopt_core.commands.check import check_recipe
 from tfopt_core.commands.first_contact import look_at
 from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.commands.request import make_request
-from tfopt_core.hooks.card import equivalence_of
+from tfopt_core.hooks.plugin_class import equivalence_of
 from tfopt_core.recipe.model import WorkloadSpec
 from tfopt_core.report.style.console import make_console
 from tfopt_core.scripts.folders.private_folder import why_no_overlay

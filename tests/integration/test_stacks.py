@@ -17,7 +17,7 @@ from support.stack_array import candidates, covering_array, stacked
 from tfopt_data.service_local import LocalService
 
 from tfopt_core.errors import InputError, TfoptError
-from tfopt_core.hooks.card import equivalence_of
+from tfopt_core.hooks.plugin_class import equivalence_of
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.statistics.figures import stack_equivalence
 from tfopt_core.statistics.runs import BASELINE, FULL, RunResult

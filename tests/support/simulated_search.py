@@ -9,9 +9,9 @@ import numpy as np
 
 from support.drafts import suggestion
 from support.measure_runs import make_request
-from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.hooks.installed.suggest import Suggestion
+from tfopt_core.hooks.plugin_class import Traits
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.tuning.candidates import SearchSpace
 from tfopt_core.tuning.context import SearchContext

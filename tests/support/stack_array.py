@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from tfopt_core.hooks.card import Equivalence, Traits, equivalence_of, traits
 from tfopt_core.hooks.installed.discovery import registrations
+from tfopt_core.hooks.plugin_class import Equivalence, Traits, equivalence_of, traits
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.table import configure

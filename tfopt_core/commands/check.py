@@ -14,11 +14,11 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import InputError, Problem, RecipeError, did_you_mean
-from tfopt_core.hooks.card import equivalence_of
+from tfopt_core.errors import InputError, Problem, did_you_mean
 from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.own_loop import why_not_reached
+from tfopt_core.hooks.plugin_class import equivalence_of
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.recipe.reading import Reading, UnwrittenRecipe, read_recipe

@@ -13,9 +13,9 @@ import attrs
 from tfopt_core.commands.doctor import run_python
 from tfopt_core.commands.request import temporary_request
 from tfopt_core.errors import InputError, PluginDefinitionError, RecipeError, TfoptError
-from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.installed.discovery import find, registrations
+from tfopt_core.hooks.plugin_class import equivalence_of
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.certifying import most_batches, replay_all
 from tfopt_core.recipe.reading import UnwrittenRecipe

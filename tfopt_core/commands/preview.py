@@ -122,7 +122,7 @@ def export(target: str, overrides: tuple[str, ...], debug: bool) -> None:
     """
     from tfopt_core.commands.check import refuse_script
     from tfopt_core.commands.request import temporary_request
-    from tfopt_core.hooks.card import guarded
+    from tfopt_core.hooks.plugin_class import guarded
     from tfopt_core.report.style.vocabulary import settings_in_words
 
     refuse_script(target, "tfopt export")

@@ -8,8 +8,8 @@ import attrs
 
 from tfopt_core.diagnosis.draft import Draft, LeftOut, Tried
 from tfopt_core.errors import TfoptError, first_line
-from tfopt_core.hooks.card import EXACT_EQUIVALENCES
 from tfopt_core.hooks.installed.suggest import Suggestion
+from tfopt_core.hooks.plugin_class import EXACT_EQUIVALENCES
 from tfopt_core.trials.request import Estimate, PluginPlan
 
 # A plugin that saves a smaller share by its first steps is left out.

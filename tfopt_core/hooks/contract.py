@@ -11,8 +11,7 @@ import attrs
 import pluggy
 
 from tfopt_core.errors import PluginDefinitionError, did_you_mean
-from tfopt_core.hooks.card import traits
-from tfopt_core.hooks.plugin_class import Plugin
+from tfopt_core.hooks.plugin_class import Plugin, traits
 from tfopt_core.hooks.specs import ALL_HOOKS, PROJECT, HookSpecs
 from tfopt_core.recipe.model import RESERVED_KEYS
 

@@ -9,7 +9,7 @@ import attrs
 
 from tfopt_core.hooks.machine import Machine
 
-# The parts of a step's time: those of `card.Target` whose share a diagnosis measures.
+# The parts of a step's time: those of `Target` whose share a diagnosis measures.
 PARTS = ("input", "dispatch", "compute")
 
 

@@ -19,10 +19,10 @@ from tfopt_core.errors import (
     describe,
     ran_out_of_memory,
 )
-from tfopt_core.hooks.card import guarded
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.contract import HookManager, check_class, implementations
 from tfopt_core.hooks.machine import Machine
+from tfopt_core.hooks.plugin_class import guarded
 from tfopt_core.hooks.specs import OWNER_HOOK, PROJECT, VALUE_HOOKS, HookSpecs
 from tfopt_core.hooks.values import (
     Change,

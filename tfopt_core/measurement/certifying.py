@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from tfopt_core.hooks.card import Equivalence
+from tfopt_core.hooks.plugin_class import Equivalence
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.statistics.certificate import Certificate, certify, impossible, without_unsteady

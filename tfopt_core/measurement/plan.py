@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from tfopt_core.hooks.card import requiring, traits
+from tfopt_core.hooks.plugin_class import requiring, traits
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import PAIRS, WARM_SECONDS
 from tfopt_core.statistics.certificate import Certificate

@@ -21,8 +21,8 @@ from tfopt_core.diagnosis.draft import (
     why_chosen,
 )
 from tfopt_core.diagnosis.results import Diagnosed, EpochPart, StepPart
-from tfopt_core.hooks.card import MATHEMATICS
 from tfopt_core.hooks.installed.suggest import Suggestion
+from tfopt_core.hooks.plugin_class import MATHEMATICS
 from tfopt_core.recipe.writing import PlannedPlugin, plugin_text
 from tfopt_core.report.results.sections import findings_section, machine_in_words
 from tfopt_core.report.style import units

@@ -11,8 +11,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tfopt_core.hooks.card import MATHEMATICS
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
+from tfopt_core.hooks.plugin_class import MATHEMATICS
 from tfopt_core.report.style.layout import (
     NAME_WIDTH,
     Fact,

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 
 from rich.console import RenderableType
 
-from tfopt_core.hooks.card import MATHEMATICS
+from tfopt_core.hooks.plugin_class import MATHEMATICS
 from tfopt_core.report.results.sections import software_in_words
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import (

@@ -8,7 +8,7 @@ from typing import Literal
 
 import attrs
 
-from tfopt_core.hooks.card import Equivalence
+from tfopt_core.hooks.plugin_class import Equivalence
 from tfopt_core.training.messages import TrainingCounts
 from tfopt_core.training.replay.data import ReadEpoch, Replayed
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import attrs
 
-from tfopt_core.hooks.card import EQUIVALENCES, Equivalence
+from tfopt_core.hooks.plugin_class import EQUIVALENCES, Equivalence
 from tfopt_core.recipe.model import Objective, TargetSpec
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, log_ratios, speedup_interval, t_interval

@@ -8,8 +8,8 @@ from typing import Any, Literal, Self
 
 import attrs
 
-from tfopt_core.hooks.card import Equivalence
 from tfopt_core.hooks.diagnosis import Finding
+from tfopt_core.hooks.plugin_class import Equivalence
 from tfopt_core.hooks.values import Effect
 from tfopt_core.recipe.model import Objective
 from tfopt_core.statistics.runs import RunResult

@@ -16,9 +16,8 @@ import attrs
 from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import PluginError, WorkloadError, describe
-from tfopt_core.hooks.card import card, equivalence_of, guarded
 from tfopt_core.hooks.own_loop import configured_runtime
-from tfopt_core.hooks.plugin_class import overrides
+from tfopt_core.hooks.plugin_class import card, equivalence_of, guarded, overrides
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.private_api import disabled_so_far
 from tfopt_core.recipe.table import to_json

@@ -8,9 +8,9 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks.card import Equivalence
 from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.machine import Gpu, Machine
+from tfopt_core.hooks.plugin_class import Equivalence
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import Recipe
 from tfopt_core.recipe.reading import Reading

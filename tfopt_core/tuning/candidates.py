@@ -9,10 +9,10 @@ import attrs
 
 from tfopt_core.diagnosis.draft import what_bounds
 from tfopt_core.diagnosis.results import Diagnosed, StepPart
-from tfopt_core.hooks.card import EQUIVALENCES, Equivalence
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.hooks.installed.suggest import LEAST_BOUND, Suggestion
+from tfopt_core.hooks.plugin_class import EQUIVALENCES, Equivalence
 from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.results import BoundStep
 

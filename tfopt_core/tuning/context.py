@@ -10,8 +10,8 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo
+from tfopt_core.hooks.plugin_class import Traits
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.recipe.model import Objective, TuneSpec

@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import InputError
-from tfopt_core.hooks.card import requiring
 from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.installed.suggest import in_order
+from tfopt_core.hooks.plugin_class import requiring
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.formats import SearchRange, search_range
 from tfopt_core.recipe.model import BaselineSpec, PluginEntry, Recipe

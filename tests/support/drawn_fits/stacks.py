@@ -14,7 +14,7 @@ from support.drawn_fits.case import Case, Stack, script_of
 from support.drawn_fits.strategies import cases
 from support.plugin_settings import TRIED
 from support.stack_array import Candidate, admissible, candidates, ordered, stacked
-from tfopt_core.hooks.card import equivalence_of
+from tfopt_core.hooks.plugin_class import equivalence_of
 
 # Settings that need nothing to be timed; none declares more than another order.
 SETTINGS: Mapping[str, tuple[Mapping[str, Any], ...]] = {

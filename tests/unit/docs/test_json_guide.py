@@ -11,8 +11,8 @@ from support.report_results import make_prepared
 
 from tfopt_core.commands.output import to_json
 from tfopt_core.diagnosis import results as diagnosis
-from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
+from tfopt_core.hooks.plugin_class import Traits
 from tfopt_core.report.listing import DoctorFinding
 from tfopt_core.statistics import results, runs
 from tfopt_core.trials.request import HookChange, PluginPlan, Prepared

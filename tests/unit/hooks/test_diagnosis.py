@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.hooks_diagnosis import diagnosis
 
-from tfopt_core.hooks.card import Target
 from tfopt_core.hooks.diagnosis import PARTS
+from tfopt_core.hooks.plugin_class import Target
 from tfopt_core.plugins import Finding
 
 

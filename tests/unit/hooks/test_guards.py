@@ -8,8 +8,8 @@ import pytest
 
 from tfopt_core.data import Batch, DataPlan, MapExamples, Repeat
 from tfopt_core.errors import PluginDefinitionError, PluginError, StageError, cure_of, describe
-from tfopt_core.hooks.card import guarded
 from tfopt_core.hooks.contract import check_class
+from tfopt_core.hooks.plugin_class import guarded
 from tfopt_core.hooks.values import Change
 from tfopt_core.plugins import (
     Effect,

@@ -7,8 +7,8 @@ import attrs
 import pytest
 from support.report_results import make_run, show
 
-from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
+from tfopt_core.hooks.plugin_class import Traits
 from tfopt_core.report.listing import (
     DoctorFinding,
     render_card,

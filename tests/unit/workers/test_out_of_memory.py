@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tfopt_core.errors import PluginError, WorkloadError, ran_out_of_memory
-from tfopt_core.hooks.card import guarded
 from tfopt_core.hooks.context import Cluster
+from tfopt_core.hooks.plugin_class import guarded
 from tfopt_core.training.distributed.serving import answers
 from tfopt_core.training.messages import EpochDone, RunReport
 from tfopt_core.workers import supervise

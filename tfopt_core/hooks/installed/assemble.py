@@ -13,9 +13,9 @@ from tfopt_core.errors import (
     TfoptError,
     describe,
 )
-from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.installed.discovery import Registration, find, registrations
 from tfopt_core.hooks.installed.inspection import inspect_plugins
+from tfopt_core.hooks.plugin_class import equivalence_of
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import PluginEntry

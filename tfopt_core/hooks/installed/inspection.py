@@ -15,10 +15,9 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import PluginDefinitionError, TfoptError
-from tfopt_core.hooks.card import Traits, card, equivalence_of, traits
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.installed.discovery import find, registrations
-from tfopt_core.hooks.plugin_class import overrides
+from tfopt_core.hooks.plugin_class import Traits, card, equivalence_of, overrides, traits
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.recipe.formats import Choices, search_range
 from tfopt_core.recipe.values import (

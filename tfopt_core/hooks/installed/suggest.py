@@ -11,19 +11,19 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import message_of
-from tfopt_core.hooks.card import (
+from tfopt_core.hooks.diagnosis import Diagnosis
+from tfopt_core.hooks.installed.discovery import Registration, find, registrations
+from tfopt_core.hooks.own_loop import why_not_reached
+from tfopt_core.hooks.plugin_class import (
     EQUIVALENCES,
     EXACT_EQUIVALENCES,
     Equivalence,
     Traits,
     card,
     equivalence_of,
+    overrides,
     traits,
 )
-from tfopt_core.hooks.diagnosis import Diagnosis
-from tfopt_core.hooks.installed.discovery import Registration, find, registrations
-from tfopt_core.hooks.own_loop import why_not_reached
-from tfopt_core.hooks.plugin_class import overrides
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.recipe.table import configure, to_json
 

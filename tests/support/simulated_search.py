@@ -14,7 +14,7 @@ from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.hooks.plugin_class import Traits
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.tuning.candidates import SearchSpace
-from tfopt_core.tuning.context import SearchContext
+from tfopt_core.tuning.context import SearchContext, TuneOptions
 from tfopt_core.tuning.results import (
     BoundStep,
     Stack,
@@ -58,8 +58,8 @@ def make_tune(folder: Path = Path(), traits: dict[str, Traits] | None = None, **
     request = make_request(recipe=recipe, folder=folder / "search")
     installed = tuple(PluginInfo(name=name, traits=one) for name, one in (traits or {}).items())
     return SearchContext(**{
-        "request": request, "target": "here", "objective": "time", "budget": 60.0,
-        "installed": installed, "proof_path": folder / "r.tuned.toml", "runner": None,
+        "request": request, "options": TuneOptions(target="here"), "objective": "time",
+        "budget": 60.0, "installed": installed, "proof_path": folder / "r.tuned.toml", "runner": None,
         "trial_runner": None, "store": None, **given,
     })  # fmt: skip
 

@@ -30,7 +30,7 @@ from tfopt_core.report.live import MeasurementView
 from tfopt_core.report.tuning import show_search
 from tfopt_core.store.database import Store, store_path
 from tfopt_core.trials.request import Request
-from tfopt_core.tuning.context import SearchContext, process_seconds
+from tfopt_core.tuning.context import SearchContext, TuneOptions
 from tfopt_core.tuning.results import TuneResult
 from tfopt_core.tuning.session import search
 from tfopt_core.tuning.storage import StudyStorage, open_storage
@@ -38,29 +38,9 @@ from tfopt_core.tuning.winner import why_not_written, winner_text
 from tfopt_core.workers import fork, spawn
 from tfopt_core.workers.supervise import Limits
 
+# One process of a trial may take this share of the budget, and at least so many seconds.
+PROCESS_SHARE, LEAST_PROCESS_SECONDS = 1 / 6, 120.0
 _LEARNING = 'set objective = "time-to-target" with a measure.target'
-
-
-@attrs.frozen(kw_only=True)
-class TuneOptions:
-    """The options of `tfopt tune`.
-
-    :param plugins: the only plugins to try; empty for all that are installed.
-    :param write_to: the file of the winner's recipe; None for NAME.tuned.toml.
-    :param fresh: whether to begin from nothing, whatever earlier searches have left.
-    :param storage: where machines share the search of settings; it may hold a password.
-    """
-
-    target: str
-    overrides: tuple[str, ...] = ()
-    budget: str | None = None
-    plugins: tuple[str, ...] = ()
-    write_to: Path | None = None
-    resuming: bool = False
-    fresh: bool = False
-    time_limit: str | None = None
-    storage: str | None = attrs.field(default=None, repr=False)
-    debug: bool = False
 
 
 def tune(options: TuneOptions, console: Console) -> TuneResult:
@@ -94,7 +74,7 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
         nullcontext() if storage is not None
         else alone_in_project(results, f"tfopt tune {options.target}", console)
     )  # fmt: skip
-    of_a_trial = limit or process_seconds(budget)
+    of_a_trial = limit or max(LEAST_PROCESS_SECONDS, PROCESS_SHARE * budget)
     with (
         alone, Store(store_path(results.parent)) as store,
         fork.ForkRunner(spawn.SpawnRunner(limits=Limits(total=limit))) as runner,
@@ -103,12 +83,10 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
             request, plugins=(), observers=(), folder=results / SEARCHES / new_id()
         )
         context = SearchContext(
-            request=searched, target=options.target, objective=objective, budget=budget,
-            own={one.use: dict(one.settings) for one in request.recipe.plugins},
-            installed=inspect_plugins(), only=frozenset(options.plugins),
-            proof_path=path.absolute(), store=store, storage=storage, resuming=options.resuming,
-            fresh=options.fresh, searching=lambda: show_search(console),
-            measuring=lambda: MeasurementView(console), runner=runner,
+            request=searched, options=options, objective=objective, budget=budget,
+            installed=inspect_plugins(), proof_path=path.absolute(), store=store, storage=storage,
+            searching=lambda: show_search(console), measuring=lambda: MeasurementView(console),
+            runner=runner,
             trial_runner=runner.with_spawn(
                 spawn.SpawnRunner(limits=Limits(total=of_a_trial, dry_build=of_a_trial))
             ),

@@ -51,7 +51,7 @@ def search_space(tune: SearchContext, diagnosed: Diagnosed) -> SearchSpace:
         if info.name in diagnosed.stack:
             continue
         # what the user names is tried, whatever a diagnosis says
-        is_named = info.name in tune.own or info.name in tune.only
+        is_named = info.name in tune.own or info.name in tune.options.plugins
         one = suggested.get(info.name) or _by_targets(info, diagnosed, tune)
         why = _why_never(one, info, tune)
         if not why and not is_named:
@@ -90,7 +90,7 @@ def _by_targets(info: PluginInfo, diagnosed: Diagnosed, tune: SearchContext) -> 
 def _why_never(one: Suggestion, info: PluginInfo, tune: SearchContext) -> str:
     """Return why a plugin is tried on no stack, though it is named; empty if it may be."""
     traits = info.traits
-    if tune.only and info.name not in tune.only:
+    if tune.options.plugins and info.name not in tune.options.plugins:
         return "--plugin does not name it"
     if info.error is not None or traits is None:
         return f"it cannot be loaded: {info.error}"

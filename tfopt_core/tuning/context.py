@@ -22,16 +22,31 @@ from tfopt_core.tuning.search_log import SearchLog
 from tfopt_core.tuning.storage import StudyStorage
 from tfopt_core.workers.spawn import Runner
 
-# One process of a trial may take this share of the budget, and at least so many seconds.
-PROCESS_SHARE, LEAST_PROCESS_SECONDS = 1 / 6, 120.0
-
 # Takes what the search does next, in words, and each trial that has ended.
 SearchObserver = Callable[[str | StackTrial | SettingsTrial], None]
 
 
-def process_seconds(budget: float) -> float:
-    """Return how many seconds a process of a trial may take, with this budget in seconds."""
-    return max(LEAST_PROCESS_SECONDS, PROCESS_SHARE * budget)
+@attrs.frozen(kw_only=True)
+class TuneOptions:
+    """The options of `tfopt tune`.
+
+    :param target: what the user named, by which `--resume` finds the search again.
+    :param plugins: the only plugins to try; empty for all that are installed.
+    :param write_to: the file of the winner's recipe; None for NAME.tuned.toml.
+    :param fresh: whether to begin from nothing, whatever earlier searches have left.
+    :param storage: where machines share the search of settings; it may hold a password.
+    """
+
+    target: str
+    overrides: tuple[str, ...] = ()
+    budget: str | None = None
+    plugins: tuple[str, ...] = ()
+    write_to: Path | None = None
+    resuming: bool = False
+    fresh: bool = False
+    time_limit: str | None = None
+    storage: str | None = attrs.field(default=None, repr=False)
+    debug: bool = False
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -39,28 +54,21 @@ class SearchContext:
     """What is searched for, with what, and how long.
 
     :param request: the request of the recipe without plugins; its folder is that of the search.
-    :param target: what the user named, by which `--resume` finds the search again.
-    :param own: the settings of the plugins that the recipe names.
     :param budget: seconds.
     :param installed: all plugins, as read in a guarded process.
-    :param only: the only plugins to try; empty for all that are installed.
     :param proof_path: where the winner's recipe will lie.
     :param runner: runs the processes, and `trial_runner` those of the trials, by their limits.
     :param store: where the proof is kept.
     :param searching: gives the observer of the search, and `measuring` that of the proof.
-    :param resuming: go on with the newest search of this target that was stopped.
-    :param fresh: begin from nothing, whatever earlier searches have left.
     :param storage: where machines share the search of settings; None for this machine alone.
     :param log: of this search, once it has begun.
     """
 
     request: Request
-    target: str
-    own: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    options: TuneOptions
     objective: Objective
     budget: float
     installed: tuple[PluginInfo, ...] = ()
-    only: frozenset[str] = frozenset()
     proof_path: Path
     runner: Runner
     trial_runner: Runner
@@ -69,8 +77,6 @@ class SearchContext:
         lambda: nullcontext(lambda _: None)
     )  # fmt: skip
     measuring: Callable[[], AbstractContextManager[Observer]] = lambda: nullcontext(lambda _: None)
-    resuming: bool = False
-    fresh: bool = False
     storage: StudyStorage | None = None
     now: Callable[[], float] = time.monotonic
     log: SearchLog = attrs.field(init=False)
@@ -84,6 +90,11 @@ class SearchContext:
     def elapsed(self) -> float:
         """Return the seconds that the search has taken, those before a resume too."""
         return self.log.earlier_seconds + self.now() - self._begun
+
+    @property
+    def own(self) -> dict[str, Mapping[str, Any]]:
+        """The settings of the plugins that the recipe names."""
+        return {one.use: one.settings for one in self.request.recipe.plugins}
 
     @property
     def known(self) -> dict[str, Traits]:

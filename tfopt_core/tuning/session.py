@@ -37,13 +37,13 @@ def search(tune: SearchContext) -> TuneResult:
     :raises InputError: if there is nothing to resume, or the workload cannot be built.
     :raises TfoptError: if the baseline cannot be trained.
     """
-    facts = _facts(tune)
-    if tune.resuming:
+    facts, target = _facts(tune), tune.options.target
+    if tune.options.resuming:
         folder = tune.request.folder.parent
-        stopped = newest_stopped(read_searches(folder), tune.target, facts)
+        stopped = newest_stopped(read_searches(folder), target, facts)
         tune.request = attrs.evolve(tune.request, folder=folder / stopped.id)
     with held(tune.request.folder):
-        tune.log = SearchLog.open(tune.request.folder, tune.target, facts, fresh=tune.fresh)
+        tune.log = SearchLog.open(tune.request.folder, target, facts, fresh=tune.options.fresh)
         recipe, own = tune.request.recipe, tune.log.own
         result = TuneResult(
             id=own.id, recipe=recipe.name, workload=recipe.workload.label,

@@ -30,7 +30,7 @@ from tfopt_core.tuning.search import GOES_ON, INTERRUPTED
 from tfopt_core.tuning.search_log import digest
 from tfopt_core.tuning.stacks import Tunable, against, stacked, tunables, with_options, with_values
 from tfopt_core.tuning.storage import open_storage
-from tfopt_core.tuning.study import ProposedTrial, Study, study_facts, study_name, values_key
+from tfopt_core.tuning.study import ProposedTrial, Study, study_facts
 from tfopt_core.tuning.trials import (
     LEAST_RATIO,
     NoFigure,
@@ -127,13 +127,13 @@ class ValueSearch:
             names = {one.plugin for one in self.space} | set(tune.own)
             facts = study_facts(facts, str(tune.request.recipe.directory.resolve()), names)
             stack, untuned = (), {}
-        place = digest([stack, found.metric, self.sign, untuned])
+        # equal names mean trials that compare
+        name = digest([facts, stack, found.metric, self.sign, untuned, found.ranges])
         local = f"sqlite:///{tune.log.path.with_name(STUDIES_FILE)}"
         return Study(
             self.space, sampler=found.sampler, pruner=found.pruner, planned=found.planned,
             seed=tune.seed, search=tune.log.own.id, storage=storage or open_storage(local),
-            shared=storage is not None, fresh=tune.fresh,
-            name=study_name(facts, place, found.ranges),
+            shared=storage is not None, fresh=tune.options.fresh, name=f"tfopt-{name}",
         )  # fmt: skip
 
     # Trials
@@ -240,7 +240,7 @@ class _ValuesTrial:
         request = attrs.evolve(
             request, recipe=recipe, plugins=(*options_in_stack(recipe), *request.plugins)
         )
-        seed = random.Random(f"{maker.tune.seed} {values_key(values)}").randrange(2**31)
+        seed = random.Random(f"{maker.tune.seed} {digest(values)}").randrange(2**31)
         with called_off(maker.tune.trial_runner) as end:
 
             def prune(event: Event) -> None:

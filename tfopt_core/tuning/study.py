@@ -106,7 +106,7 @@ class Study:
             one.range.holds(values[one.key]) for one in self._space
         ):
             return
-        self._known[values_key(values)] = SettingsTrial(
+        self._known[digest(values)] = SettingsTrial(
             values=values, outcome=TrialOutcome.MEASURED, figure=1.0
         )
         if not self._trials():
@@ -139,7 +139,7 @@ class Study:
 
         def objective(trial: Any) -> float:
             values = {one.key: _drawn(trial, one) for one in self._space}
-            ended = self._known.get(values_key(values))
+            ended = self._known.get(digest(values))
             trial.set_user_attr(MACHINE, platform.node())
             trial.set_user_attr(SEARCH, self._search)
             if ended is None:
@@ -170,7 +170,7 @@ class Study:
                     raise
                 lost.clear()
             if made:
-                self._known[values_key(made[0].values)] = made[0]
+                self._known[digest(made[0].values)] = made[0]
                 return made[0]
         return None
 
@@ -183,9 +183,9 @@ class Study:
                 continue
             trial = self._with_origin(one)
             is_own = not trial.kept_from
-            if values_key(trial.values) in self._known or not (is_own or trial.outcome.is_lasting):
+            if digest(trial.values) in self._known or not (is_own or trial.outcome.is_lasting):
                 continue
-            self._known[values_key(trial.values)] = trial
+            self._known[digest(trial.values)] = trial
             found.append(trial)
         return tuple(found)
 
@@ -245,19 +245,6 @@ def study_facts(facts: Mapping[str, str], root: str, plugins: Set[str]) -> dict[
         for name, value in portable_facts(facts, root).items()
         if not name.startswith(code) or name.split('"')[1] in plugins
     }
-
-
-def study_name(facts: Mapping[str, str], place: str, ranges: Mapping[str, Any]) -> str:
-    """Return the name of the study of trials that compare: equal names mean equal facts.
-
-    :param place: the key of what the values are searched on.
-    """
-    return f"tfopt-{digest([dict(facts), place, dict(ranges)])}"
-
-
-def values_key(values: Values) -> str:
-    """Return the key of the values of a trial: equal keys mean equal values."""
-    return digest(sorted(values.items()))
 
 
 def _drawn(trial: Any, one: Tunable) -> Any:

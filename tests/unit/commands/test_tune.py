@@ -9,11 +9,12 @@ import pytest
 from support.tuned import make_tuned
 
 from tfopt_core.commands.request import RESULTS
-from tfopt_core.commands.search import TuneOptions, objective_of, shared_storage, tune, written
+from tfopt_core.commands.search import objective_of, shared_storage, tune, written
 from tfopt_core.errors import InputError, RecipeError
 from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.report.style.console import make_console
 from tfopt_core.store.lock import measuring_alone
+from tfopt_core.tuning.context import TuneOptions
 from tfopt_core.tuning.study import check_optuna
 
 RECIPE = '[workload]\nuse = "flights"\nepochs = 1\n'

@@ -9,9 +9,10 @@ from support.simulated_search import make_tune, names_of, plugin, traits_of
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
 from tfopt_core.hooks.installed.suggest import NoAnswer
 from tfopt_core.hooks.specs import OWNER_HOOK
-from tfopt_core.recipe.model import Recipe, TuneSpec, WorkloadSpec
+from tfopt_core.recipe.model import PluginEntry, Recipe, TuneSpec, WorkloadSpec
 from tfopt_core.trials.workload_options import baseline_recipe
 from tfopt_core.tuning.candidates import search_space
+from tfopt_core.tuning.context import TuneOptions
 from tfopt_core.tuning.results import values_below
 from tfopt_core.tuning.stacks import (
     against,
@@ -39,13 +40,18 @@ def space_of(
 ):  # fmt: skip
     workload = WorkloadSpec(**({"script": "a.py"} if is_script else {"use": "flights"}))
     tune = make_tune(
-        recipe=Recipe(name="r", workload=workload), installed=infos, own=own or {},
-        objective=objective, only=frozenset(only),
+        recipe=Recipe(name="r", workload=workload, plugins=named(own)), installed=infos,
+        objective=objective, options=TuneOptions(target="here", plugins=only),
     )  # fmt: skip
     diagnosed = attrs.evolve(
         make_diagnosed(suggestions=tuple(suggestions), silent=tuple(silent)), **changes
     )
     return search_space(tune, diagnosed)
+
+
+def named(own):
+    """The plugins that a recipe names, with their settings."""
+    return tuple(PluginEntry(name, settings) for name, settings in (own or {}).items())
 
 
 def tried(space):
@@ -210,8 +216,8 @@ RECIPE = Recipe(
 STACK = (plugin("cache"), plugin("l2", strength=1e-4, layers=()))
 
 
-def space(stack=STACK, **given):
-    return tunables(make_tune(recipe=RECIPE, installed=(INFO,), **given), stack)
+def space(stack=STACK, recipe=RECIPE):
+    return tunables(make_tune(recipe=recipe, installed=(INFO,)), stack)
 
 
 def test_settings_of_the_stack_come_before_options_each_with_its_untuned_value():
@@ -221,7 +227,8 @@ def test_settings_of_the_stack_come_before_options_each_with_its_untuned_value()
 
 
 def test_a_setting_that_the_recipe_gives_or_of_a_plugin_outside_is_not_searched():
-    keys = [one.key for one in space(own={"l2": {"strength": 1e-3}})]
+    given = attrs.evolve(RECIPE, plugins=named({"l2": {"strength": 1e-3}}))
+    keys = [one.key for one in space(recipe=given)]
     assert keys == ["options.units", "options.batch_size"]
     assert [one.key for one in space(())] == keys
 

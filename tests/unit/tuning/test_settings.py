@@ -21,7 +21,7 @@ from tfopt_core.tuning.search_log import SearchLog, read_searches
 from tfopt_core.tuning.settings import ValueSearch
 from tfopt_core.tuning.stacks import with_options
 from tfopt_core.tuning.storage import open_storage
-from tfopt_core.tuning.study import study_facts, study_name
+from tfopt_core.tuning.study import study_facts
 from tfopt_core.tuning.trials import TrialMaker
 
 pytest.importorskip("optuna", reason="the tune extra is not installed")
@@ -349,13 +349,18 @@ def test_without_time_for_a_trial_no_value_is_called_worse(tmp_path):
 def test_what_machines_share_names_the_study_and_what_differs_between_them_does_not():
     facts = {"CPU": "x", "Python": "3.11", 'code of plugin "l2"': "1", 'code of plugin "my"': "2"}
 
-    def name(root="/a", plugins=("l2",), place="p", ranges=("options.units",), **changes):
-        given = study_facts({**facts, f'"{root}/train.py"': "h", **changes}, root, set(plugins))
-        return study_name(given, place, dict.fromkeys(ranges))
+    def shared(root="/a", plugins=("l2",), **changes):
+        return study_facts({**facts, f'"{root}/train.py"': "h", **changes}, root, set(plugins))
 
-    assert name() == name("/b", CPU="y", **{'code of plugin "my"': "3"})
-    others = (
-        name(Python="3.12"), name(plugins=("l2", "my")), name(place="q"), name(ranges=()),
-        name(**{'"/a/train.py"': "i"}),
-    )  # fmt: skip
-    assert name() not in others
+    assert shared() == shared("/b", CPU="y", **{'code of plugin "my"': "3"})
+    others = (shared(Python="3.12"), shared(plugins=("l2", "my")), shared(**{'"/a/train.py"': "i"}))
+    assert shared() not in others
+
+
+def test_a_study_is_named_by_the_untuned_values_and_the_ranges(tmp_path):
+    def name(folder, ranges):
+        return make_value_search(SimulatedTrainings(), tmp_path / folder, ranges).study().name
+
+    first = name("a", {"units": [8, 32]})
+    assert first == name("b", {"units": [8, 32]})
+    assert first != name("c", {"units": [8, 64]})

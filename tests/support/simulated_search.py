@@ -59,8 +59,8 @@ def make_tune(folder: Path = Path(), traits: dict[str, Traits] | None = None, **
     installed = tuple(PluginInfo(name=name, traits=one) for name, one in (traits or {}).items())
     return SearchContext(**{
         "request": request, "options": TuneOptions(target="here"), "objective": "time",
-        "budget": 60.0, "installed": installed, "proof_path": folder / "r.tuned.toml", "runner": None,
-        "trial_runner": None, "store": None, **given,
+        "budget": 60.0, "installed": installed, "proof_path": folder / "r.tuned.toml",
+        "runner": None, "trial_runner": None, "store": None, **given,
     })  # fmt: skip
 
 

@@ -180,7 +180,6 @@ def conduct(options: ApplyOptions, console: Console) -> Results | NothingToMeasu
     from tfopt_core.commands.check import script_of
     from tfopt_core.commands.first_contact import check_contact
     from tfopt_core.measurement.session import measure, resume
-    from tfopt_core.trials.workload_options import options_in_stack
     from tfopt_core.workers.supervise import Limits
 
     limits = Limits(total=asking.seconds_of("--time-limit", options.time_limit))
@@ -192,17 +191,14 @@ def conduct(options: ApplyOptions, console: Console) -> Results | NothingToMeasu
         folder = asking.results_of(asking.project_of(beside))
     else:
         request, folder = asking.make_request(
-            options.target, options.changes(), compares=not options.resuming,
-            save_to=options.save_to, debug=options.debug,
+            options.target, options.changes(), compares=True, save_to=options.save_to,
+            debug=options.debug,
         )  # fmt: skip
     command = f"tfopt apply {options.target}"
     with asking.alone_in_project(folder, command, console, no_wait=options.no_wait):
         if spec is not None:
             return _first_contact(options, spec, limits, console)
-        if not options.resuming:
-            return _run(measure, request, folder, limits, console)
-        stack = (*options_in_stack(request.recipe), *request.plugins)
-        return _run(resume, attrs.evolve(request, plugins=stack), folder, limits, console)
+        return _run(resume if options.resuming else measure, request, folder, limits, console)
 
 
 def _first_contact(

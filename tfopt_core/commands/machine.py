@@ -10,7 +10,6 @@ import rich_click as click
 
 from tfopt_core.commands import options as shared
 from tfopt_core.commands.output import ReportFiles
-from tfopt_core.errors import InputError
 from tfopt_core.report.style.console import make_console
 
 
@@ -33,7 +32,10 @@ def doctor(files: ReportFiles, debug: bool) -> int:
 
 
 @click.command()
-@click.option("--times", default=1, metavar="N", help="Repeat both controls N times.")
+@click.option(
+    "--times", default=1, type=click.IntRange(min=1), metavar="N",
+    help="Repeat both controls N times.",
+)  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
 @shared.debug_option
 def selftest(times: int, quiet: bool, debug: bool) -> int:
@@ -51,8 +53,6 @@ def selftest(times: int, quiet: bool, debug: bool) -> int:
     from tfopt_core.training.runtime import check_environment
     from tfopt_core.workers.fork import ForkRunner
 
-    if times < 1:
-        raise InputError(f"--times: expected a number of at least 1, got {times}")
     check_environment(os.environ)
     machine, console = read_machine(), make_console(stderr=True, quiet=quiet)
     trials: list[ControlTrial] = []

@@ -169,13 +169,10 @@ class ApplyOptions:
 
     def workload(self) -> dict[str, Any]:
         """Return the keys of `[workload]` except the script."""
-        keys = {
-            "args": list(self.arguments) or None,
-            "max_epochs": self.epochs,
-            "max_steps": self.max_steps,
-            "fit": self.fit,
-        }
-        return {key: value for key, value in keys.items() if value is not None}
+        return _given(
+            args=list(self.arguments) or None, max_epochs=self.epochs, max_steps=self.max_steps,
+            fit=self.fit,
+        )  # fmt: skip
 
     def measure_asked(self) -> dict[str, Any]:
         """Return the pairs, seconds and budget that are asked for, by an option or by `--set`, by
@@ -190,17 +187,14 @@ class ApplyOptions:
             given = change.root.plain().get("measure")
             if isinstance(given, dict):
                 asked |= given
-        keys: tuple[str, ...] = ("pairs", "seconds", "budget")
-        known = {key: asked[key] for key in keys if key in asked}
-        return {**known, **self._measure()}
+        asked |= self._measure()
+        return {key: asked[key] for key in ("pairs", "seconds", "budget") if key in asked}
 
     def _measure(self) -> dict[str, Any]:
-        options = {"pairs": self.pairs, "seconds": self.seconds, "budget": self.budget}
         if self.full and self.seconds is not None:
             raise InputError("--full trains each run to its end; leave --full or --seconds out")
-        if self.full:
-            options["seconds"] = "whole"
-        return {key: value for key, value in options.items() if value is not None}
+        seconds = "whole" if self.full else self.seconds
+        return _given(pairs=self.pairs, seconds=seconds, budget=self.budget)
 
     def changes(self) -> list[str]:
         """Return the changes that the options make in a recipe, in the form of `--set`.
@@ -225,6 +219,10 @@ class ApplyOptions:
         changes += (f"workload.{key}={_toml(value)}" for key, value in self.workload().items())
         changes += (f"measure.{key}={_toml(value)}" for key, value in self._measure().items())
         return changes
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if value is not None}
 
 
 def _toml(value: Any) -> str:

@@ -23,7 +23,6 @@ from tfopt_core.diagnosis.draft import check_free
 from tfopt_core.errors import InputError, Problem, RecipeError, StoreError
 from tfopt_core.files import write_text
 from tfopt_core.hooks.installed.inspection import inspect_plugins
-from tfopt_core.recipe.formats import Choices
 from tfopt_core.recipe.model import Objective, Recipe, TuneSpec
 from tfopt_core.recipe.reading import Reading
 from tfopt_core.report.live import MeasurementView
@@ -135,31 +134,18 @@ def written(result: TuneResult, request: Request, path: Path) -> TuneResult:
 def objective_of(request: Request) -> Objective:
     """Return what is searched for.
 
-    :raises RecipeError: for an objective that this search cannot have.
+    :raises RecipeError: with all that this search cannot have.
     """
-    recipe, reading = request.recipe, request.reading
-    spec = recipe.tune or TuneSpec()
-    objective = spec.objective or recipe.measure.objective
-    if problems := list(settings_problems(recipe, objective, reading)):
+    recipe = request.recipe
+    objective = (recipe.tune or TuneSpec()).objective or recipe.measure.objective
+    if problems := list(_search_problems(recipe, objective, request.reading)):
         raise RecipeError(problems)
-    if objective != "time-to-target":
-        return objective
-    if recipe.measure.target is None:
-        why = '"time-to-target" needs a target, and there is none'
-        raise RecipeError([reading.problem("tune.objective", why, ADD_TARGET)])
-    if recipe.workload.is_script:
-        why = (
-            'a search by "time-to-target" reads a part of the training data that is set aside, and '
-            "a script keeps its data to itself"
-        )
-        raise RecipeError([reading.problem("tune.objective", why, "write a factory for it")])
     return objective
 
 
-def settings_problems(recipe: Recipe, objective: Objective, reading: Reading) -> Iterator[Problem]:
-    """Yield what is wrong with the search of settings that a recipe asks for."""
-    spec = recipe.tune or TuneSpec()
-    if spec.options and recipe.workload.is_script:
+def _search_problems(recipe: Recipe, objective: Objective, reading: Reading) -> Iterator[Problem]:
+    spec, is_script = recipe.tune or TuneSpec(), recipe.workload.is_script
+    if spec.options and is_script:
         why = "options are arguments of a factory, and a script has none"
         yield reading.problem("tune.options", why, "write a factory for it, or remove them")
     elif objective != "time-to-target":
@@ -172,14 +158,15 @@ def settings_problems(recipe: Recipe, objective: Objective, reading: Reading) ->
         if spec.pruner not in (None, "none"):
             why = f'a pruner ends trainings by quality, and objective = "{objective}" reads none'
             yield reading.problem("tune.pruner", why, "remove it")
-    size = spec.ranges.get("batch_size")
-    if isinstance(size, Choices):
-        fits = all(type(one) is int and one >= 1 for one in size.values)
-    else:
-        fits = size is None or (size.whole and size.low >= 1)
-    if not fits:
-        why = "a batch size is a whole number of at least 1"
-        yield reading.problem("tune.options.batch_size", why, "write [32, 64, 128], for example")
+    elif recipe.measure.target is None:
+        why = '"time-to-target" needs a target, and there is none'
+        yield reading.problem("tune.objective", why, ADD_TARGET)
+    elif is_script:
+        why = (
+            'a search by "time-to-target" reads a part of the training data that is set aside, and '
+            "a script keeps its data to itself"
+        )
+        yield reading.problem("tune.objective", why, "write a factory for it")
 
 
 def winner_path(request: Request) -> Path:

@@ -60,9 +60,9 @@ def tune(files: ReportFiles, quiet: bool, **options: Any) -> int:
     With sampler, pruner, trials or options in [tune], the settings of the plugins that stay and
     the workload's options are searched too, by Optuna: pip install 'tfopt[tune]'.
     """
-    from tfopt_core.commands.search import TuneOptions
     from tfopt_core.commands.search import tune as search
     from tfopt_core.report.tuning import render_tuned
+    from tfopt_core.tuning.context import TuneOptions
 
     result = search(TuneOptions(**options), make_console(stderr=True, quiet=quiet))
     files.show(render_tuned(result), result)

@@ -215,9 +215,14 @@ def _search_ranges(value: object) -> None:
     faults: list[Fault] = []
     for key, one in value.items():
         try:
-            search_range(one)
+            range_ = search_range(one)
         except Invalid as invalid:
             faults += [attrs.evolve(fault, at=(key, *fault.at)) for fault in invalid.faults]
+            continue
+        ends = range_.values if isinstance(range_, Choices) else (range_.low, range_.high)
+        if key == "batch_size" and not all(type(end) is int and end >= 1 for end in ends):
+            message = "a batch size is a whole number of at least 1"
+            faults.append(Fault(message, "write [32, 64, 128], for example", at=(key,)))
     if faults:
         raise Invalid(*faults)
 

@@ -38,10 +38,6 @@ def request_of(tmp_path, workload, tune, measure=""):
         (FACTORY, 'pruner = "median"', "tune.pruner", "remove it"),
         (SCRIPT, f'objective = "time-to-target"\n{RATES}', "tune.options", "write a factory"),
         (FACTORY, 'objective = "time-to-target"', "tune.objective", "target = {"),
-        (FACTORY, 'objective = "time-to-target"\noptions = { batch_size = [0, 8] }',
-         "tune.options.batch_size", "[32, 64, 128]"),
-        (FACTORY, 'objective = "time-to-target"\noptions = { batch_size = { low = 1.5, high = 8 }}',
-         "tune.options.batch_size", "[32, 64, 128]"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_searched_is_an_error_at_its_key_with_the_mend(

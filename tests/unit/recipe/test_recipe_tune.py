@@ -109,6 +109,13 @@ def test_each_wrong_range_is_named_at_its_line(tmp_path):
     assert "two choices" in found["tune.options.units"].mend
 
 
+@pytest.mark.parametrize("written", ["[0, 8]", "{ low = 1.5, high = 8 }"])
+def test_a_batch_size_to_search_is_a_whole_number(tmp_path, written):
+    [problem] = reading_of(tmp_path, f"[tune.options]\nbatch_size = {written}\n").problems
+    assert problem.path == "tune.options.batch_size"
+    assert "[32, 64, 128]" in problem.mend
+
+
 NUMBERS = st.one_of(
     st.integers(-1000, 1000), st.floats(-1e6, 1e6, allow_nan=False).map(lambda x: round(x, 6))
 )

@@ -16,11 +16,10 @@ from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe.model import PAIRS
 from tfopt_core.statistics.intervals import seconds_in_words
-from tfopt_core.tuning.candidates import SearchSpace
+from tfopt_core.tuning.candidates import SearchSpace, joined, placed, without
 from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.results import Stack, StackTrial, TrialOutcome, TunedPlugin, TuneResult
 from tfopt_core.tuning.search_log import key_of
-from tfopt_core.tuning.stacks import joined, placed, without
 from tfopt_core.tuning.trials import LEAST_RATIO
 from tfopt_core.workers.interrupts import HoldInterrupt
 

@@ -17,13 +17,12 @@ from tfopt_core.statistics.results import Verdict
 from tfopt_core.store.lock import held
 from tfopt_core.trials.request import Request
 from tfopt_core.trials.workload_options import options_in_stack
-from tfopt_core.tuning.candidates import SearchSpace, search_space
+from tfopt_core.tuning.candidates import SearchSpace, search_space, stacked
 from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.results import NotTried, Stack, TuneResult
 from tfopt_core.tuning.search import GreedySearch
 from tfopt_core.tuning.search_log import SearchLog, digest, newest_stopped, read_searches
 from tfopt_core.tuning.settings import ValueSearch
-from tfopt_core.tuning.stacks import stacked
 from tfopt_core.tuning.trials import TrialMaker
 from tfopt_core.tuning.winner import LEAST_PROOF_SHARE, proof_recipe
 

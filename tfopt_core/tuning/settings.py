@@ -18,6 +18,14 @@ from tfopt_core.recipe.tree import join_path, split_path
 from tfopt_core.statistics.runs import BASELINE, FULL, RunResult, pairs_of
 from tfopt_core.trials.holdout import with_holdout
 from tfopt_core.trials.workload_options import options_in_stack
+from tfopt_core.tuning.candidates import (
+    Tunable,
+    against,
+    stacked,
+    tunables,
+    with_options,
+    with_values,
+)
 from tfopt_core.tuning.results import (
     SettingsSearch,
     SettingsTrial,
@@ -28,7 +36,6 @@ from tfopt_core.tuning.results import (
 )
 from tfopt_core.tuning.search import GOES_ON, INTERRUPTED
 from tfopt_core.tuning.search_log import digest
-from tfopt_core.tuning.stacks import Tunable, against, stacked, tunables, with_options, with_values
 from tfopt_core.tuning.storage import open_storage
 from tfopt_core.tuning.study import ProposedTrial, Study, study_facts
 from tfopt_core.tuning.trials import (

@@ -17,9 +17,9 @@ from tfopt_core.extras import check_installed
 from tfopt_core.measurement.fingerprint import portable_facts
 from tfopt_core.recipe.formats import Between
 from tfopt_core.recipe.model import DEFAULT_TRIALS
+from tfopt_core.tuning.candidates import Tunable
 from tfopt_core.tuning.results import SettingsTrial, SharedSearch, TrialOutcome, Values
 from tfopt_core.tuning.search_log import digest
-from tfopt_core.tuning.stacks import Tunable
 from tfopt_core.tuning.storage import StudyStorage
 
 # The attributes of a trial in the storage: who makes it, and what became of it.

@@ -26,9 +26,9 @@ from tfopt_core.statistics.runs import BASELINE, FULL, Pair, RunResult, pairs_of
 from tfopt_core.trials.holdout import with_holdout
 from tfopt_core.trials.processes import prepare
 from tfopt_core.trials.request import Prepared, Request
+from tfopt_core.tuning.candidates import stacked
 from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.results import StackTrial, TrialOutcome, TunedPlugin
-from tfopt_core.tuning.stacks import stacked
 from tfopt_core.workers.turns import can_take_turns
 
 # A run of a trial is cut after this many seconds of timed steps, or of those in turns.

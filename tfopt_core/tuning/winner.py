@@ -14,8 +14,8 @@ from tfopt_core.diagnosis.draft import sealed
 from tfopt_core.recipe.model import PAIRS, PluginEntry, Recipe
 from tfopt_core.recipe.writing import PlannedPlugin, recipe_text
 from tfopt_core.statistics.results import Verdict
+from tfopt_core.tuning.candidates import against, with_options
 from tfopt_core.tuning.results import TrialOutcome, TuneResult, values_below
-from tfopt_core.tuning.stacks import against, with_options
 
 # A winner that its fresh pairs refute is no recipe.
 REFUTED = frozenset({

@@ -11,17 +11,17 @@ from tfopt_core.hooks.installed.suggest import NoAnswer
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.recipe.model import PluginEntry, Recipe, TuneSpec, WorkloadSpec
 from tfopt_core.trials.workload_options import baseline_recipe
-from tfopt_core.tuning.candidates import search_space
-from tfopt_core.tuning.context import TuneOptions
-from tfopt_core.tuning.results import values_below
-from tfopt_core.tuning.stacks import (
+from tfopt_core.tuning.candidates import (
     against,
     placed,
+    search_space,
     tunables,
     with_options,
     with_values,
     without,
 )
+from tfopt_core.tuning.context import TuneOptions
+from tfopt_core.tuning.results import values_below
 
 
 def info(

@@ -16,10 +16,10 @@ from tfopt_core.errors import RecipeError, StoreError
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.inspection import describe_plugin
 from tfopt_core.trials.holdout import with_holdout
+from tfopt_core.tuning.candidates import with_options
 from tfopt_core.tuning.results import SettingsTrial, TrialOutcome, values_below
 from tfopt_core.tuning.search_log import SearchLog, read_searches
 from tfopt_core.tuning.settings import ValueSearch
-from tfopt_core.tuning.stacks import with_options
 from tfopt_core.tuning.storage import open_storage
 from tfopt_core.tuning.study import study_facts
 from tfopt_core.tuning.trials import TrialMaker

@@ -8,8 +8,8 @@ from support.simulated_settings import in_memory
 from tfopt_core.errors import StoreError
 from tfopt_core.recipe.formats import search_range
 from tfopt_core.recipe.model import Pruner, Sampler
+from tfopt_core.tuning.candidates import Tunable
 from tfopt_core.tuning.results import SettingsTrial, TrialOutcome
-from tfopt_core.tuning.stacks import Tunable
 from tfopt_core.tuning.storage import open_storage
 from tfopt_core.tuning.study import Study
 

@@ -24,8 +24,6 @@ from tfopt_core.tuning.storage import StudyStorage
 
 # The attributes of a trial in the storage: who makes it, and what became of it.
 MACHINE, SEARCH, ENDED = "tfopt:machine", "tfopt:search", "tfopt:trial"
-# In place of a search's id: values that were tried before, which are not planned.
-REPEAT = "repeat"
 # A sampler that proposes what was tried so many times in a row has nothing new.
 MOST_REPEATS = 20
 TAUGHT = (TrialOutcome.PRUNED, TrialOutcome.MISSED)
@@ -132,26 +130,22 @@ class Study:
         :param attempt: makes a trial.
         :raises StoreError: if the storage fails.
         """
-        from optuna.exceptions import TrialPruned, UpdateFinishedTrialError
+        from optuna.exceptions import TrialPruned
 
-        made: list[SettingsTrial] = []
-        lost: list[SettingsTrial] = []
+        made: SettingsTrial | None = None
+        lost = False
 
         def objective(trial: Any) -> float:
+            nonlocal made, lost
             values = {one.key: _drawn(trial, one) for one in self._space}
             ended = self._known.get(digest(values))
             trial.set_user_attr(MACHINE, platform.node())
             trial.set_user_attr(SEARCH, self._search)
             if ended is None:
                 ended = attempt(ProposedTrial(values, trial))
-                try:
-                    trial.set_user_attr(ENDED, _converter.unstructure(ended))
-                except UpdateFinishedTrialError:
-                    lost.append(ended)
-                    raise
-                made.append(ended)
-            else:
-                trial.set_user_attr(SEARCH, REPEAT)
+                lost = True
+                trial.set_user_attr(ENDED, _converter.unstructure(ended))
+                made, lost = ended, False
             if ended.outcome is TrialOutcome.MEASURED:
                 assert ended.figure is not None
                 return ended.figure
@@ -168,10 +162,10 @@ class Study:
                 # a process that was silent for long has lost its trial: another one makes it
                 if not lost:
                     raise
-                lost.clear()
-            if made:
-                self._known[digest(made[0].values)] = made[0]
-                return made[0]
+                lost = False
+            if made is not None:
+                self._known[digest(made.values)] = made
+                return made
         return None
 
     def news(self) -> tuple[SettingsTrial, ...]:
@@ -206,12 +200,11 @@ class Study:
             return trials
 
     def _counts(self, one: Any) -> bool:
-        """Return whether a trial is one of those that are planned: ended, or under way."""
-        search = one.user_attrs.get(SEARCH)
+        """Return whether a trial is one of those that are planned: ended, or under way; one with
+        values that were tried before is not."""
         ended = one.state.is_finished() and ENDED in one.user_attrs
-        return (ended or one.state.name == "RUNNING") and (
-            search == self._search or (self._shared and search != REPEAT)
-        )
+        own = self._shared or one.user_attrs.get(SEARCH) == self._search
+        return bool(own and (ended or one.state.name == "RUNNING"))
 
     def _retry_killed(self) -> None:
         """Have the trials that were under way when a search was killed tried again."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import attrs
 
 from tfopt_core.commands.doctor import run_python
 from tfopt_core.commands.request import temporary_request
-from tfopt_core.errors import InputError, PluginDefinitionError, RecipeError, TfoptError
+from tfopt_core.errors import InputError, PluginDefinitionError, TfoptError
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.plugin_class import equivalence_of
@@ -47,33 +46,23 @@ def check_installed(
         alone on a workload that ships.
     :raises InputError: for errors in the recipe, and where it does not hold the plugin.
     """
-    found = find(name, registrations())
-    with ExitStack() as opened:
-        data = {"workload": DEFAULT_WORKLOAD, "plugins": [{"use": name}]}
-        recipe = UnwrittenRecipe(Path.cwd() / f"{name}.toml", data, name)
-        try:
-            request = opened.enter_context(
-                temporary_request(target or recipe, overrides, debug=debug)
-            )
-        except RecipeError as error:
-            if target is not None:
-                raise
-            # the user has no such file to change
-            causes = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
-            raise InputError(
-                f'plugin "{name}" alone: {causes}; settings are given by --set '
-                f"plugins.{name}.KEY=VALUE, or by a recipe whose stack holds the plugin"
-            ) from error
-        request = request.observed()
-        stacked = {plugin.name: plugin for plugin in request.plugins}.get(name)
+    module = find(name, registrations()).entry_point.module
+    alone = UnwrittenRecipe(
+        Path.cwd() / f"{name}.toml", {"workload": DEFAULT_WORKLOAD, "plugins": [{"use": name}]},
+        # the user has no such file to change
+        f'plugin "{name}", whose settings --set plugins.{name}.KEY=VALUE gives, or a recipe',
+    )  # fmt: skip
+    with temporary_request(target or alone, overrides, debug=debug) as asked, ForkRunner() as fork:
+        request = asked.observed()
+        stacked = next((plugin for plugin in request.plugins if plugin.name == name), None)
         if stacked is None:
             raise InputError(
                 f'{target}: its stack does not hold "{name}", which is checked; add it'
             )
         yield missing_contract(name, type(stacked.plugin), stacked.settings)
-        yield _imports(found.entry_point.module)
+        yield _imports(module)
         yield round_trip(stacked)
-        yield from _training(stacked, request, opened.enter_context(ForkRunner()))
+        yield from _training(stacked, request, fork)
 
 
 def missing_contract(name: str, plugin_class: type[Any], settings: dict[str, Any]) -> DoctorFinding:

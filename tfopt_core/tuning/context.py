@@ -89,7 +89,7 @@ class SearchContext:
 
     def elapsed(self) -> float:
         """Return the seconds that the search has taken, those before a resume too."""
-        return self.log.earlier_seconds + self.now() - self._begun
+        return self.log.own.seconds + self.now() - self._begun
 
     @property
     def own(self) -> dict[str, Mapping[str, Any]]:

@@ -38,7 +38,7 @@ class SearchRecord:
     :param target: what was searched for, by which a resume finds it.
     :param facts: what the trials depend on: machine, versions, code, workload, objective.
     :param entries: plain data by kind and key.
-    :param seconds: what its diagnoses and trials took.
+    :param seconds: what its diagnoses and trials took, of this search those before it was resumed.
     """
 
     id: str
@@ -47,7 +47,11 @@ class SearchRecord:
     entries: dict[tuple[str, str], Any] = attrs.field(factory=dict)
     seconds: float = 0.0
     resumed: int = 0
-    ended: bool = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether it came to its end."""
+        return ("end", "") in self.entries
 
 
 @attrs.define(eq=False)
@@ -57,14 +61,12 @@ class SearchLog:
     :param path: the file of all searches.
     :param own: what this search has done, before it was resumed too.
     :param earlier: other searches with the same facts, the newest first.
-    :param earlier_seconds: what this search took before it was resumed.
     :param begun_from: the searches from which something was taken.
     """
 
     path: Path
     own: SearchRecord
     earlier: tuple[SearchRecord, ...] = ()
-    earlier_seconds: float = 0.0
     begun_from: dict[str, None] = attrs.field(factory=dict)
 
     @classmethod
@@ -86,7 +88,6 @@ class SearchLog:
         if own is None:
             log.write("begin", data={"target": target, "facts": dict(facts)})
         else:
-            log.earlier_seconds = own.seconds
             log.write("resumed")
             own.resumed += 1
         return log
@@ -164,7 +165,6 @@ def read_searches(folder: Path) -> tuple[SearchRecord, ...]:
             found[search].entries[kind, key] = data
             found[search].seconds += seconds
             found[search].resumed += kind == "resumed"
-            found[search].ended |= kind == "end"
     except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
         raise StoreError(
             f'"{path}" is damaged ({error}); move it away to search from the start'

@@ -36,7 +36,7 @@ def test_what_was_written_is_read_back_as_it_was(log, tmp_path):
     assert (record.target, record.facts, record.ended) == ("train.py", FACTS, False)
     assert record.seconds == 2 * 2.0 + 3.0 + 5.0
     resumed = SearchLog.open(tmp_path / "a", "train.py", FACTS)
-    assert resumed.earlier_seconds == record.seconds
+    assert resumed.own.seconds == record.seconds
     assert resumed.kept(key_of(trial("xla"))) == trial("xla")
     assert resumed.kept(key_of(trial("prefetch"))) is None
     assert resumed.found("look", "here", BoundStep) == (look, "")

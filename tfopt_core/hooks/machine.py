@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,22 @@ class Machine:
         )
         data["gpus"] = [attrs.asdict(gpu) for gpu in self.gpus]
         return data
+
+
+def machine_in_words(machine: Mapping[str, Any]) -> str:
+    """Return a stored machine as `Xeon Platinum 8481C, 2 CPUs, 8 GiB, no GPU`."""
+    model = str(machine.get("cpu_model") or "unknown CPU")
+    parts = [" ".join(model.replace("(R)", "").replace("(TM)", "").split())]
+    if cpus := machine.get("cpu_count"):
+        parts.append(f"{cpus:,} CPU" if cpus == 1 else f"{cpus:,} CPUs")
+    if memory := machine.get("memory_bytes"):
+        parts.append(f"{memory / 2**30:.0f} GiB")
+    gpus = Counter(
+        str(gpu.get("name", "GPU")) if isinstance(gpu, Mapping) else str(gpu)
+        for gpu in machine.get("gpus") or ()
+    )
+    parts += [name if n == 1 else f"{n} x {name}" for name, n in gpus.items()] or ["no GPU"]
+    return ", ".join(parts)
 
 
 def read_machine() -> Machine:

@@ -22,9 +22,10 @@ from tfopt_core.diagnosis.draft import (
 )
 from tfopt_core.diagnosis.results import Diagnosed, EpochPart, StepPart
 from tfopt_core.hooks.installed.suggest import Suggestion
+from tfopt_core.hooks.machine import machine_in_words
 from tfopt_core.hooks.plugin_class import MATHEMATICS
 from tfopt_core.recipe.writing import PlannedPlugin, plugin_text
-from tfopt_core.report.results.sections import findings_section, machine_in_words
+from tfopt_core.report.results.sections import findings_section
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.layout import (

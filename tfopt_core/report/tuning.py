@@ -12,8 +12,9 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tfopt_core.hooks.machine import machine_in_words
 from tfopt_core.report.live import make_phases
-from tfopt_core.report.results.sections import machine_in_words, verdict_section
+from tfopt_core.report.results.sections import verdict_section
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import (
     Bullets,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 
 from tfopt_core.diagnosis.draft import sealed
+from tfopt_core.hooks.machine import machine_in_words
 from tfopt_core.recipe.model import PAIRS, PluginEntry, Recipe
 from tfopt_core.recipe.writing import PlannedPlugin, recipe_text
 from tfopt_core.statistics.results import Verdict
@@ -147,9 +148,9 @@ def _moved(place: str, here: Path, there: Path) -> str:
 
 def _heading(result: TuneResult) -> Iterator[str]:
     yield (
-        f"Found by `tfopt tune` ({result.id}) on {_machine(result.machine)}; on another machine "
-        "another stack may be best. Measure it again with `tfopt apply` and this file; every line "
-        "may be changed."
+        f"Found by `tfopt tune` ({result.id}) on {machine_in_words(result.machine)}; on another "
+        "machine another stack may be best. Measure it again with `tfopt apply` and this file; "
+        "every line may be changed."
     )
     yield ""
     proof = result.proof
@@ -164,10 +165,3 @@ def _heading(result: TuneResult) -> Iterator[str]:
     for bound in result.bounds:
         on = f"with {', '.join(bound.stack)}" if bound.stack else "without plugins"
         yield f"What bounds a step {on}: {bound.sentence}."
-
-
-def _machine(machine: Mapping[str, Any]) -> str:
-    cpus = machine.get("cpu_count")
-    gpus = [one.get("name", "GPU") for one in machine.get("gpus") or ()]
-    parts = [str(machine.get("cpu_model") or "an unknown CPU"), f"{cpus} CPUs" if cpus else ""]
-    return ", ".join(part for part in (*parts, *gpus) if part)

@@ -17,10 +17,10 @@ from support.report_results import (
     show,
 )
 
+from tfopt_core.hooks.machine import machine_in_words
 from tfopt_core.hooks.values import Effect, FoundTable
 from tfopt_core.report.results.figures import Row, figure_groups
 from tfopt_core.report.results.pages import render_summary
-from tfopt_core.report.results.sections import machine_in_words
 from tfopt_core.report.style.console import PALETTE, make_console
 from tfopt_core.statistics.results import (
     ComparisonKind,

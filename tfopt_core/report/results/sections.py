@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import attrs
 
 from tfopt_core.diagnosis.draft import NothingToMeasure
 from tfopt_core.hooks.diagnosis import Finding
+from tfopt_core.hooks.machine import machine_in_words
 from tfopt_core.hooks.values import Effect
 from tfopt_core.report.results.figures import figure_groups
 from tfopt_core.report.style import units
@@ -90,22 +90,6 @@ def software_in_words(versions: Mapping[str, str]) -> str:
     """Return `TensorFlow 2.21.0, Keras 3.12.0`, or "" if none is known."""
     names = (("TensorFlow", "tensorflow"), ("Keras", "keras"))
     return ", ".join(f"{label} {versions[key]}" for label, key in names if versions.get(key))
-
-
-def machine_in_words(machine: Mapping[str, Any]) -> str:
-    """Return a stored machine as `Xeon Platinum 8481C, 2 CPUs, 8 GiB, no GPU`."""
-    model = str(machine.get("cpu_model") or "unknown CPU")
-    parts = [" ".join(model.replace("(R)", "").replace("(TM)", "").split())]
-    if cpus := machine.get("cpu_count"):
-        parts.append(units.counted(cpus, "CPU"))
-    if memory := machine.get("memory_bytes"):
-        parts.append(f"{memory / 2**30:.0f} GiB")
-    gpus = Counter(
-        str(gpu.get("name", "GPU")) if isinstance(gpu, Mapping) else str(gpu)
-        for gpu in machine.get("gpus") or ()
-    )
-    parts += [name if n == 1 else f"{n} x {name}" for name, n in gpus.items()] or ["no GPU"]
-    return ", ".join(parts)
 
 
 def _baseline(results: Results) -> str:

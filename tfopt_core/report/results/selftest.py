@@ -8,8 +8,8 @@ from statistics import median
 from rich.console import RenderableType
 from rich.text import Text
 
+from tfopt_core.hooks.machine import machine_in_words
 from tfopt_core.measurement.selftest import NOMINAL_RATE, PAIRS, ControlTrial
-from tfopt_core.report.results.sections import machine_in_words
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import Page, grid, listed, paragraph, section, words
 

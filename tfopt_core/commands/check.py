@@ -252,9 +252,5 @@ def recipe_of_script(spec: WorkloadSpec) -> UnwrittenRecipe:
     :raises InputError: as `check_script`.
     """
     spec = check_script(spec)
-    return unwritten(spec, Path.cwd() / f"{spec.stem}.toml", spec.label)
-
-
-def unwritten(spec: WorkloadSpec, path: Path, label: str) -> UnwrittenRecipe:
-    """Return the recipe of a workload without plugins, which is not written."""
-    return UnwrittenRecipe(path, {"name": spec.stem, "workload": spec.to_dict()}, label)
+    data = {"name": spec.stem, "workload": spec.to_dict()}
+    return UnwrittenRecipe(Path.cwd() / f"{spec.stem}.toml", data, spec.label)

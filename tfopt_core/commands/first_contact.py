@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tempfile
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import attrs
 from rich.console import Console
@@ -17,7 +18,6 @@ from tfopt_core.commands.check import (
     factory_of,
     for_recipe_in,
     script_of,
-    unwritten,
 )
 from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.commands.request import make_request
@@ -106,17 +106,15 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, console: 
         existing recipe that was changed by hand.
     """
     label, path = spec.label, written_recipe(options, spec)
-    placed = for_recipe_in(path.absolute().parent, spec)
-    spec = WorkloadSpec(**{**placed.to_dict(), **options.workload()})
+    spec = attrs.evolve(for_recipe_in(path.absolute().parent, spec), **options.workload())
+    bare = UnwrittenRecipe(path, {"name": spec.stem, "workload": spec.to_dict()}, label)
     with (
         tempfile.TemporaryDirectory(prefix="tfopt-look-", ignore_cleanup_errors=True) as folder,
         spawn.SharedProcess(spawn.SpawnRunner(limits=limits)) as shared,
     ):
         # the process of a factory ends with its task
-        trials = _Trials(
-            options, limits, label, path, Path(folder), shared if spec.is_script else None
-        )
-        request, begun = trials.request_for(unwritten(spec, path, label)), monotonic()
+        trials = _Trials(options, limits, bare, Path(folder), shared if spec.is_script else None)
+        request, begun = trials.request_for(bare.data), monotonic()
         with make_phases(console) as on_phase:
             on_phase(f"running {label} up to its first steps")
             installed = inspect_plugins()
@@ -152,27 +150,26 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, console: 
 class _Trials:
     """Tries plugins, on a script in the process of the look while that is there.
 
-    :param label: the name of the script or factory in messages.
-    :param recipe: where its recipe goes.
+    :param bare: the recipe without plugins.
     :param folder: for what the trials write.
     """
 
     options: ApplyOptions
     limits: Limits
-    label: str
-    recipe: Path
+    bare: UnwrittenRecipe
     folder: Path
     shared: spawn.SharedProcess | None
 
-    def request_for(self, recipe: UnwrittenRecipe) -> Request:
-        """Return the request of a recipe.
+    def request_for(self, data: Mapping[str, Any]) -> Request:
+        """Return the request of the recipe with these data.
 
         :raises InputError: for input of the user's that is wrong.
         """
         request, _ = make_request(
-            recipe, self.options.overrides, compares=False, keeps=False, debug=self.options.debug
-        )
-        return attrs.evolve(request, folder=self.folder / "runs" / self.recipe.stem)
+            attrs.evolve(self.bare, data=data), self.options.overrides, compares=False, keeps=False,
+            debug=self.options.debug,
+        )  # fmt: skip
+        return attrs.evolve(request, folder=self.folder / "runs" / self.bare.path.stem)
 
     def attempt(self, draft: Draft, diagnosed: Diagnosed) -> Tried:
         """Build the script with the stack of a draft, and time its first steps.
@@ -180,9 +177,7 @@ class _Trials:
         :param diagnosed: the look without plugins.
         :raises TfoptError: if that is not possible, or takes too long.
         """
-        data = tomllib.loads(draft.text())
-        trial = self.request_for(UnwrittenRecipe(self.recipe, data, self.label))
-        estimate = diagnosed.estimate
+        trial, estimate = self.request_for(tomllib.loads(draft.text())), diagnosed.estimate
         seconds = try_seconds(estimate, diagnosed.measuring_seconds)
         prepared: Prepared | None = None
         if self.shared is not None:

@@ -186,7 +186,9 @@ def results_of(project: Path) -> Path:
     folder = project / RESULTS
     try:
         ignore = folder / ".gitignore"
-        if _leads_to_others(folder, project):
+        # such as a link in a repository that leads to somebody's home
+        elsewhere = folder.is_dir() and not folder.resolve().is_relative_to(project.resolve())
+        if elsewhere and any(entry.name not in OWN_NAMES for entry in folder.iterdir()):
             raise InputError(
                 f'"{folder}" is a link out of the project, to files of others in '
                 f'"{folder.resolve()}", so nothing is written there; remove the link'
@@ -200,14 +202,6 @@ def results_of(project: Path) -> Path:
             "may write"
         ) from error
     return folder
-
-
-def _leads_to_others(folder: Path, project: Path) -> bool:
-    """Return whether a folder lies outside of the project and is not tfopt's, as where a link in a
-    repository leads to somebody's home."""
-    if not folder.is_dir() or folder.resolve().is_relative_to(project.resolve()):
-        return False
-    return any(entry.name not in OWN_NAMES for entry in folder.iterdir())
 
 
 def seconds_of(option: str, text: str | None) -> float | None:

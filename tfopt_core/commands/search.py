@@ -21,6 +21,7 @@ from tfopt_core.commands.request import (
 )
 from tfopt_core.diagnosis.draft import check_free
 from tfopt_core.errors import InputError, Problem, RecipeError, StoreError
+from tfopt_core.extras import check_installed
 from tfopt_core.files import write_text
 from tfopt_core.hooks.installed.inspection import inspect_plugins
 from tfopt_core.recipe.model import Objective, Recipe, TuneSpec
@@ -39,7 +40,6 @@ from tfopt_core.workers.supervise import Limits
 
 # One process of a trial may take this share of the budget, and at least so many seconds.
 PROCESS_SHARE, LEAST_PROCESS_SECONDS = 1 / 6, 120.0
-_LEARNING = 'set objective = "time-to-target" with a measure.target'
 
 
 def tune(options: TuneOptions, console: Console) -> TuneResult:
@@ -60,9 +60,8 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
     spec = request.recipe.tune or TuneSpec()
     objective = objective_of(request)
     if spec.searches_settings:
-        from tfopt_core.tuning.study import check_optuna
-
-        check_optuna()
+        needs = "the search of settings and options"
+        check_installed("optuna", "Optuna", extra="tune", needed_by=needs)
     storage = shared_storage(options, searches_settings=spec.searches_settings)
     budget = spec.budget_seconds if given is None else given
     path = options.write_to or winner_path(request)
@@ -154,7 +153,8 @@ def _search_problems(recipe: Recipe, objective: Objective, reading: Reading) -> 
                 f'options of the workload change the training, and objective = "{objective}" '
                 "compares trainings that learn alike"
             )
-            yield reading.problem("tune.options", why, _LEARNING)
+            mend = 'set objective = "time-to-target" with a measure.target'
+            yield reading.problem("tune.options", why, mend)
         if spec.pruner not in (None, "none"):
             why = f'a pruner ends trainings by quality, and objective = "{objective}" reads none'
             yield reading.problem("tune.pruner", why, "remove it")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Mapping
 from types import FunctionType
 from typing import Any
 
@@ -52,27 +52,22 @@ def check_class(name: str, plugin_class: Any) -> None:
     if not attrs.has(plugin_class) or plugin_class.__eq__ is not object.__eq__ or not frozen:
         fail("is not frozen, or compares by value; decorate it with @plugin")
     settings = {attribute.name for attribute in attrs.fields(plugin_class)}
+    marked = implementations(plugin_class)
     for names, owner in ((RESERVED_KEYS, "recipe"), (KNOWN_NAMES, "plugin")):
         for reserved in sorted(settings.intersection(names)):
             fail(f'has a setting "{reserved}", which every {owner} reserves; rename it')
-    for attribute in _own_names(plugin_class):
-        hint = did_you_mean(attribute, KNOWN_NAMES)
-        if attribute not in KNOWN_NAMES and hint:
+    known = {*settings, *marked, *KNOWN_NAMES}
+    bases = plugin_class.__mro__[: plugin_class.__mro__.index(Plugin)]
+    for attribute in (one for base in bases for one in vars(base) if one[0] != "_"):
+        if attribute not in known and (hint := did_you_mean(attribute, KNOWN_NAMES)):
             fail(f'has no use for "{attribute}"; {hint}')
-    _check_hooks(name, plugin_class)
+    _check_hooks(name, plugin_class, marked)
     traits(name, plugin_class)
 
 
-def _own_names(plugin_class: type[Any]) -> Iterator[str]:
-    """Yield what a class and its bases, up to `Plugin`, define beside settings and hooks."""
-    settings = {attribute.name for attribute in attrs.fields(plugin_class)}
-    known = settings | set(implementations(plugin_class))
-    for base in plugin_class.__mro__[: plugin_class.__mro__.index(Plugin)]:
-        yield from (name for name in vars(base) if name[0] != "_" and name not in known)
-
-
-def _check_hooks(name: str, plugin_class: type[Any]) -> None:
-    marked = implementations(plugin_class)
+def _check_hooks(
+    name: str, plugin_class: type[Any], marked: Mapping[str, Mapping[str, Any]]
+) -> None:
     for hook in ALL_HOOKS:
         if hook not in marked and callable(getattr(plugin_class, hook, None)):
             raise PluginDefinitionError(

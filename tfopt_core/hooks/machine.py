@@ -88,7 +88,8 @@ def read_machine() -> Machine:
         cpu_count_total=os.cpu_count() or 1,
         cpu_flags=flags,
         memory_bytes=usable_memory_bytes(),
-        gpus=_gpus(),
+        # of NVIDIA; it comes with the driver, and with that of Windows in its subsystem for Linux
+        gpus=parse_gpus(ask_driver("gpu", "name", "compute_cap", "memory.total", "memory.free")),
     )
 
 
@@ -168,12 +169,6 @@ def _text(path: Path) -> str | None:
         return path.read_text(encoding="ascii").strip()
     except (OSError, ValueError):
         return None
-
-
-def _gpus() -> tuple[Gpu, ...]:
-    """Return NVIDIA's GPUs as listed by `nvidia-smi`, which comes with the driver, and with that of
-    Windows in its subsystem for Linux."""
-    return parse_gpus(ask_driver("gpu", "name", "compute_cap", "memory.total", "memory.free"))
 
 
 def ask_driver(subject: str, *columns: str) -> str:

@@ -17,12 +17,6 @@ from tfopt_core.recipe.model import Recipe
 REACHING = frozenset({
     "configure_runtime", "configure_precision", "build_strategy", "build_dataset", "report_effect",
 })  # fmt: skip
-NOT_REACHED = (
-    "it works through {hook}, at a call of compile or fit, and this script trains in a loop of its "
-    "own"
-)
-CHANGES_MODEL = "it changes the model, which a loop of the script's own uses as it was built"
-DECLARED = "it declares that it does not reach a loop of the script's own"
 
 
 def why_not_reached(plugin_class: type[Any]) -> str:
@@ -32,12 +26,13 @@ def why_not_reached(plugin_class: type[Any]) -> str:
     says False, or it changes the model.
     """
     if not plugin_class.own_loop:
-        return DECLARED
+        return "it declares that it does not reach a loop of the script's own"
     if plugin_class.model_change != "none":
-        return CHANGES_MODEL
+        return "it changes the model, which a loop of the script's own uses as it was built"
     hooks = implementations(plugin_class)
     beyond = [hook for hook in (*VALUE_HOOKS, *hooks) if hook in hooks and hook not in REACHING]
-    return NOT_REACHED.format(hook=beyond[0]) if beyond else ""
+    where = "at a call of compile or fit, and this script trains in a loop of its own"
+    return f"it works through {beyond[0]}, {where}" if beyond else ""
 
 
 def check_precision(precision: PrecisionPolicy) -> None:

@@ -11,7 +11,7 @@ import attrs
 from attrs.validators import gt, optional
 
 from tfopt_core.errors import did_you_mean
-from tfopt_core.recipe.table import configure, keys_of
+from tfopt_core.recipe.table import configure, key, keys_of
 from tfopt_core.recipe.tree import Fault
 from tfopt_core.recipe.values import Format, Invalid, checked, expected, faults_of, setting_schema
 
@@ -145,19 +145,17 @@ class Choices(_Checked):
         return any(value == one and type(value) is type(one) for one in self.values)
 
 
-def _end(help: str, **more: Any) -> Any:
-    return attrs.field(metadata={"help": help}, **more)
-
-
 @attrs.frozen
 class Between(_Checked):
     """The numbers from `low` to `high`, both included: on a log scale, or each `step` from low."""
 
-    low: float = _end("The smallest number; whole ones if both ends and the step are.")
-    high: float = _end("The largest number.")
-    log: bool = _end("Whether to draw on a log scale.", default=False)
-    step: float | None = _end(
-        "The distance of the numbers, from low.", default=None, validator=optional(gt(0))
+    low: float = key(
+        attrs.NOTHING, "The smallest number; whole ones if both ends and the step are."
+    )
+    high: float = key(attrs.NOTHING, "The largest number.")
+    log: bool = key(False, "Whether to draw on a log scale.")
+    step: float | None = key(
+        None, "The distance of the numbers, from low.", validator=optional(gt(0))
     )
 
     def _faults(self) -> Iterator[Fault]:
@@ -203,7 +201,9 @@ def search_range(value: object) -> SearchRange:
         return Choices(tuple(value))
     if not isinstance(value, Mapping):
         raise expected("an array of choices or a table with low and high", value, _EXAMPLES)
-    between, faults = configure(Between, value, lambda key, _: did_you_mean(key, keys_of(Between)))
+    between, faults = configure(
+        Between, value, lambda name, _: did_you_mean(name, keys_of(Between))
+    )
     if between is None or faults:
         raise Invalid(*faults)
     return between
@@ -213,16 +213,16 @@ def _search_ranges(value: object) -> None:
     if not isinstance(value, Mapping):
         raise expected("a table", value)
     faults: list[Fault] = []
-    for key, one in value.items():
+    for name, one in value.items():
         try:
             range_ = search_range(one)
         except Invalid as invalid:
-            faults += [attrs.evolve(fault, at=(key, *fault.at)) for fault in invalid.faults]
+            faults += [attrs.evolve(fault, at=(name, *fault.at)) for fault in invalid.faults]
             continue
         ends = range_.values if isinstance(range_, Choices) else (range_.low, range_.high)
-        if key == "batch_size" and not all(type(end) is int and end >= 1 for end in ends):
+        if name == "batch_size" and not all(type(end) is int and end >= 1 for end in ends):
             message = "a batch size is a whole number of at least 1"
-            faults.append(Fault(message, "write [32, 64, 128], for example", at=(key,)))
+            faults.append(Fault(message, "write [32, 64, 128], for example", at=(name,)))
     if faults:
         raise Invalid(*faults)
 
@@ -238,7 +238,7 @@ _BETWEEN: Mapping[str, Any] = {
     "additionalProperties": False,
     "required": ["low", "high"],
     "properties": {
-        name: setting_schema(key.field, key.annotation) for name, key in keys_of(Between).items()
+        name: setting_schema(one.field, one.annotation) for name, one in keys_of(Between).items()
     },
 }
 SearchRanges = Annotated[

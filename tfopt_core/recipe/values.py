@@ -185,7 +185,7 @@ def field_expectation(attribute: attrs.Attribute[Any], annotation: Any) -> str:
 
 def show(value: object) -> str:
     """Return a value as messages show it, with the TOML word for its type."""
-    kind = _toml_type(value)
+    kind = next((name for one, name in _TOML_TYPES.items() if isinstance(value, one)), "an array")
     if isinstance(value, str):
         short = value if len(value) <= _LONGEST_SHOWN else value[: _LONGEST_SHOWN - 3] + "..."
         return f"{json.dumps(short, ensure_ascii=not short.isprintable())} ({kind})"
@@ -277,10 +277,6 @@ def _fits(value: int) -> bool:
     # TOML guarantees 64 bits. Beyond that, float() may overflow, and str() refuses the 4,300 digits
     # that a hexadecimal integer can reach.
     return -(2**63) <= value < 2**63
-
-
-def _toml_type(value: object) -> str:
-    return next((name for kind, name in _TOML_TYPES.items() if isinstance(value, kind)), "an array")
 
 
 # The same as JSON Schema

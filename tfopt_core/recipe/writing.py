@@ -76,7 +76,7 @@ def recipe_text(
     """
     blocks = [
         [
-            *_comments(heading),
+            *(line for paragraph in heading for line in _comment(paragraph) or ["#"]),
             *_pairs({"name": name, "description": description or None}, "", notes),
         ],
         [*_table("workload", workload, notes, spare)],
@@ -148,9 +148,8 @@ def _pairs(
             yield from _noted(_pair(key, value), notes.get(join_path(path, (key,)), ""))
     yield from extra
     for key, value in long.items():
-        yield from _noted(
-            f"[{_dotted(header or path, key)}]", notes.get(join_path(path, (key,)), "")
-        )
+        table = join_path(header or path, (key,))
+        yield from _noted(f"[{table}]", notes.get(join_path(path, (key,)), ""))
         yield from (_pair(inner, item) for inner, item in value.items() if item is not None)
 
 
@@ -191,15 +190,6 @@ def _value(value: Any) -> str:
 
 def _key(key: str) -> str:
     return tomlkit.key(key).as_string()
-
-
-def _dotted(path: str, key: str) -> str:
-    return f"{path}.{_key(key)}" if path else _key(key)
-
-
-def _comments(paragraphs: Sequence[str]) -> Iterator[str]:
-    for paragraph in paragraphs:
-        yield from _comment(paragraph) if paragraph else ("#",)
 
 
 def _comment(text: str) -> list[str]:

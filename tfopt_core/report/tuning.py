@@ -72,7 +72,10 @@ def render_tuned(result: TuneResult) -> RenderableType:
         *_trials(result.trials),
         *_not_tried(result),
         *_settings(result),
-        listed("Best stack", _winner(result)),
+        listed("Best stack", (
+            f"{one.name}: {settings_in_words(one.settings)}".removesuffix(": ")
+            for one in result.stack
+        )),
         *_proof(result),
         listed("Warnings", result.warnings),
         "",
@@ -219,12 +222,6 @@ def _shared(shared: SharedSearch | None) -> str:
     if shared.under_way:
         text += f"; {shared.under_way} still under way"
     return f"{text}. Each trial compares with the untuned training of its own machine."
-
-
-def _winner(result: TuneResult) -> Iterator[str]:
-    for one in result.stack:
-        settings = settings_in_words(one.settings)
-        yield f"{one.name}: {settings}" if settings else one.name
 
 
 def _proof(result: TuneResult) -> Iterator[RenderableType]:

@@ -31,8 +31,6 @@ from tfopt_core.tuning.results import (
     values_below,
 )
 
-_CHANGES = 'it changes the training algorithm, which only objective = "time-to-target" may search'
-
 
 @attrs.frozen(kw_only=True)
 class SearchSpace:
@@ -114,7 +112,8 @@ def _why_never(one: Suggestion, info: PluginInfo, tune: SearchContext) -> str:
     if tune.request.recipe.workload.is_script and traits.model_change == "replaces":
         return "it replaces the model, and a script makes its own"
     if one.equivalence == "changes" and tune.objective != "time-to-target":
-        return _CHANGES
+        only = 'which only objective = "time-to-target" may search'
+        return f"it changes the training algorithm, {only}"
     return ""
 
 

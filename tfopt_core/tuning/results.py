@@ -116,16 +116,12 @@ class SettingsSearch:
     shared: SharedSearch | None = None
 
 
-Action = Literal["add", "drop"]
-Settings = Mapping[str, Any]
-
-
 @attrs.frozen(kw_only=True)
 class TunedPlugin:
     """A plugin of a stack, with its settings as they were resolved."""
 
     name: str
-    settings: Settings = attrs.field(factory=dict)
+    settings: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 Stack = tuple[TunedPlugin, ...]
@@ -146,7 +142,7 @@ class StackTrial:
     this was, "" for one of this search. `seconds` is what it took, dry build included.
     """
 
-    action: Action
+    action: Literal["add", "drop"]
     plugin: str
     stack: Stack
     without: Stack

@@ -17,7 +17,7 @@ from tfopt_core.statistics.results import Verdict
 from tfopt_core.store.lock import held
 from tfopt_core.trials.request import Request
 from tfopt_core.trials.workload_options import options_in_stack
-from tfopt_core.tuning.candidates import SearchSpace, search_space, stacked
+from tfopt_core.tuning.candidates import search_space, stacked
 from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.results import NotTried, Stack, TuneResult
 from tfopt_core.tuning.search import GreedySearch
@@ -97,12 +97,11 @@ def _facts(tune: SearchContext) -> dict[str, str]:
 
 def _search_stacks(tune: SearchContext, maker: TrialMaker, result: TuneResult) -> None:
     """Search for the best stack, and fill in the result."""
-
-    def look(stack: Stack) -> SearchSpace:
-        return search_space(tune, _diagnosed(tune, maker.request, stack))
-
     share = STACKS_SHARE if tune.spec.searches_settings else 1.0
-    search = GreedySearch(tune, look, maker, share * tune.budget, result)
+    search = GreedySearch(
+        tune, lambda stack: search_space(tune, _diagnosed(tune, maker.request, stack)), maker,
+        share * tune.budget, result,
+    )  # fmt: skip
     search.go()
     result.not_tried = tuple(
         NotTried(plugin=one, reason=why) for one, why in search.not_tried.items()

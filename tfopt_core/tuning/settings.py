@@ -51,14 +51,11 @@ from tfopt_core.workers.fork import called_off
 # The part of the whole budget after which no trial of settings begins; the rest is for the fresh
 # pairs.
 TRIALS_SHARE = 0.7
-NOTHING_NEW = "the sampler proposes no values that were not tried"
 NOTHING = (
     "no settings were searched: no plugin of the stack declares a range for a setting that the "
     "recipe leaves open, and [tune.options] names no option"
 )
 STUDIES_FILE = "studies.sqlite"
-NOTHING_BETTER = "no value that was tried is better than the present ones"
-NOT_CONFIRMED = "the fresh pairs do not confirm {values}, so the untuned values stay"
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -107,9 +104,9 @@ class ValueSearch:
                 found.shared = study.shared()
             except KeyboardInterrupt:
                 result.interrupted, result.why_ended = True, INTERRUPTED
-            found.statement = (
-                NOTHING_BETTER if found.trials else f"no value was tried: {result.why_ended}"
-            )
+            found.statement = f"no value was tried: {result.why_ended}"
+            if found.trials:
+                found.statement = "no value that was tried is better than the present ones"
         found.best, found.seconds = self.best_values(), tune.elapsed() - begun
         if found.best:
             found.statement = ""
@@ -119,7 +116,8 @@ class ValueSearch:
         """Put the untuned values back, since fresh pairs do not confirm the best."""
         best = self.found.best
         values = ", ".join(f"{split_path(key)[-1]} = {json.dumps(best[key])}" for key in best)
-        self.found.best, self.found.statement = {}, NOT_CONFIRMED.format(values=values)
+        why = f"the fresh pairs do not confirm {values}, so the untuned values stay"
+        self.found.best, self.found.statement = {}, why
         self.result.stack = self.stack
 
     def study(self) -> Study:
@@ -158,7 +156,7 @@ class ValueSearch:
             tune.observer(f"trial {study.count() + 1} of {study.planned} of settings")
             trial = study.make(self._made)
             if trial is None:
-                self.result.why_ended = NOTHING_NEW
+                self.result.why_ended = "the sampler proposes no values that were not tried"
                 return
             tune.observer(trial)
             self._take_news(study)

@@ -13,7 +13,6 @@ from typing import Any
 import attrs
 from cattrs import Converter
 
-from tfopt_core.extras import check_installed
 from tfopt_core.measurement.fingerprint import portable_facts
 from tfopt_core.recipe.formats import Between
 from tfopt_core.recipe.model import DEFAULT_TRIALS
@@ -28,16 +27,6 @@ MACHINE, SEARCH, ENDED = "tfopt:machine", "tfopt:search", "tfopt:trial"
 MOST_REPEATS = 20
 TAUGHT = (TrialOutcome.PRUNED, TrialOutcome.MISSED)
 _converter = Converter()
-
-
-def check_optuna() -> None:
-    """Check that the library of the search is installed, before minutes of it.
-
-    :raises InputError: with what to do, if it is not.
-    """
-    check_installed(
-        "optuna", "Optuna", extra="tune", needed_by="the search of settings and options"
-    )
 
 
 @attrs.frozen(eq=False)

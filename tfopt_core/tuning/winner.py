@@ -93,16 +93,12 @@ def winner_text(result: TuneResult, recipe: Recipe, folder: Path) -> str:
         ],
         measure=measure,
         heading=list(_heading(result)),
-        notes=_notes(result),
+        notes={
+            "workload": " ".join(changed_words(result, "options")),
+            "measure.baseline": "as it was before the search",
+        },
     )  # fmt: skip
     return sealed(text)
-
-
-def _notes(result: TuneResult) -> dict[str, str]:
-    words = list(changed_words(result, "options"))
-    if not words:
-        return {}
-    return {"workload": " ".join(words), "measure.baseline": "as it was before the search"}
 
 
 def changed_words(result: TuneResult, *path: str) -> Iterator[str]:

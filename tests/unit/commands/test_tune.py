@@ -15,7 +15,6 @@ from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.report.style.console import make_console
 from tfopt_core.store.lock import measuring_alone
 from tfopt_core.tuning.context import TuneOptions
-from tfopt_core.tuning.study import check_optuna
 
 RECIPE = '[workload]\nuse = "flights"\nepochs = 1\n'
 FACTORY, SCRIPT = 'factory = "train.py:build"', 'script = "train.py"'
@@ -62,10 +61,12 @@ def test_what_can_be_searched_is_accepted(tune, objective, tmp_path):
     assert objective_of(request_of(tmp_path, FACTORY, tune, TARGET)) == objective
 
 
-def test_without_optuna_the_extra_is_named(monkeypatch):
+def test_without_optuna_the_extra_is_named_before_anything_runs(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
+    path = tmp_path / "recipe.toml"
+    path.write_text(f"{RECIPE}[tune]\ntrials = 3\n")
     with pytest.raises(InputError, match=r"pip install 'tfopt\[tune\]'"):
-        check_optuna()
+        tune(TuneOptions(target=str(path)), make_console(quiet=True))
 
 
 def test_a_storage_needs_a_search_of_settings_and_is_not_begun_afresh(tmp_path):

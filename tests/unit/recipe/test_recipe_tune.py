@@ -6,7 +6,7 @@ import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfopt_core.hooks.installed.schema import recipe_schema
+from tfopt_core.hooks.installed.schema import installed_schema
 from tfopt_core.recipe.formats import Between, Choices, search_range
 from tfopt_core.recipe.model import TuneSpec
 from tfopt_core.recipe.reading import read_recipe
@@ -58,13 +58,13 @@ def test_the_table_does_not_change_what_is_measured(tmp_path):
 
 
 def test_editors_know_the_table():
-    properties = recipe_schema({}, {})["properties"]["tune"]["properties"]
+    properties = installed_schema(())["properties"]["tune"]["properties"]
     assert properties["objective"]["enum"] == ["time", "memory", "time-to-target"]
     assert properties["budget"]["default"] == 900.0
     assert properties["sampler"]["enum"] == ["tpe", "random", "qmc"]
 
 
-SCHEMA = jsonschema.Draft7Validator(recipe_schema({"type": "object"}, {}))
+SCHEMA = jsonschema.Draft7Validator(installed_schema(()))
 
 
 @pytest.mark.parametrize(

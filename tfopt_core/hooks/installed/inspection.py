@@ -126,6 +126,9 @@ def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
     """
     types = field_types(plugin_class)
     summary, sections = card(plugin_class)
+    equivalence = ""
+    with contextlib.suppress(Exception, SystemExit):  # third-party code; the rest is described
+        equivalence = equivalence_of(name, plugin_class())
     return PluginInfo(
         name=name,
         summary=summary,
@@ -144,7 +147,7 @@ def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
             )
             for attribute in attrs.fields(plugin_class)
         ),
-        equivalence=_math(name, plugin_class),
+        equivalence=equivalence,
     )
 
 
@@ -168,25 +171,12 @@ def declared_range(plugin: str, attribute: attrs.Attribute[Any], annotation: Any
     return list(written) if isinstance(written, tuple) else written
 
 
-def _math(name: str, plugin_class: type[Any]) -> str:
-    try:
-        return equivalence_of(name, plugin_class())
-    except (Exception, SystemExit):
-        return ""  # third-party code; the rest of the plugin can still be described
-
-
 def _default(value: Any) -> str | None:
     if value is attrs.NOTHING:
         return None
     if isinstance(value, attrs.Factory):  # type: ignore[arg-type]
         value = value.factory() if not value.takes_self else None
-    if value is None:
-        return "unset"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return json.dumps(list(value))
-    return json.dumps(value) if isinstance(value, str) else str(value)
+    return "unset" if value is None else json.dumps(value, default=str)
 
 
 def _main(limit: float, names: Sequence[str]) -> None:

@@ -19,14 +19,6 @@ from tfopt_core.recipe.values import Schema, of_annotation, setting_schema
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
-# Keys that are no fields of a recipe's classes.
-DESCRIPTIONS = {
-    "extends": "The recipe that this one extends: a file, relative to it, or a shipped recipe.",
-    "plugins": "The stack, in order; each plugin at most once.",
-    "plugins.use": "The plugin's name; `tfopt plugins` lists those that are installed.",
-    "plugins.enabled": "Whether the plugin is in the stack; false keeps its place.",
-}
-
 # Keys of which a table has exactly one.
 _ALTERNATIVES: Mapping[type[Table], Sequence[str]] = {
     WorkloadSpec: WORKLOAD_CHOICES,
@@ -34,28 +26,47 @@ _ALTERNATIVES: Mapping[type[Table], Sequence[str]] = {
 }
 
 
-def recipe_schema(plugin: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    """Return the schema of a recipe file, as plain data.
+def installed_schema(infos: Sequence[PluginInfo]) -> Schema:
+    """Return the schema of a recipe file with these plugins, as plain data; broken ones are left
+    out.
 
-    :param plugin: schema of a `[[plugins]]` table, see `installed_schema`.
-    :param definitions: what `plugin` refers to.
+    The conditions of "allOf" refuse an unknown plugin at `use`, and a wrong setting at its key.
+    "anyOf" is for completion, since Taplo does not look for keys behind conditions; its empty
+    schema accepts everything.
     """
-    body = _table(Recipe)
-    properties = {
-        **body["properties"],
-        "extends": {"description": DESCRIPTIONS["extends"], **of_annotation(Word)},
-        "plugins": {"description": DESCRIPTIONS["plugins"], "type": "array", "items": plugin},
+    whole = [info for info in infos if info.error is None]
+    keys = {info.name: _key(info.name, place) for place, info in enumerate(whole)}
+    places = {name: {"$ref": f"#/definitions/{key}"} for name, key in keys.items()}
+    plugin: Schema = {
+        "type": "object",
+        "required": ["use"],
+        "properties": {"use": _use({"enum": [*places]})},
+        "anyOf": [*places.values(), {}],
+        "allOf": [
+            {
+                "if": {"properties": {"use": {"const": name}}, "required": ["use"]},
+                "then": place,
+            }
+            for name, place in places.items()
+        ],
     }
+    base = "The recipe that this one extends: a file, relative to it, or a shipped recipe."
+    stack = "The stack, in order; each plugin at most once."
+    body = _table(Recipe)
     return {
         "$schema": DRAFT,
         "title": "tfopt recipe",
         "description": "A workload, a stack of plugins, and how to measure what they gain.",
         **body,
-        "properties": properties,
+        "properties": {
+            **body["properties"],
+            "extends": {"description": base, **of_annotation(Word)},
+            "plugins": {"description": stack, "type": "array", "items": plugin},
+        },
         # a recipe that extends another inherits what it does not give
         "if": {"not": {"required": ["extends"]}},
         "then": {"required": ["workload"], "properties": dict(_complete(Recipe))},
-        "definitions": dict(definitions),
+        "definitions": {keys[info.name]: plugin_schema(info) for info in whole},
     }
 
 
@@ -94,35 +105,9 @@ def _complete(table: type[Table]) -> Iterator[tuple[str, Schema]]:
             yield name, {word: value for word, value in needed.items() if value}
 
 
-def installed_schema(infos: Sequence[PluginInfo]) -> Schema:
-    """Return the schema of recipes with these plugins; broken ones are left out.
-
-    The conditions of "allOf" refuse an unknown plugin at `use`, and a wrong setting at its key.
-    "anyOf" is for completion, since Taplo does not look for keys behind conditions; its empty
-    schema accepts everything.
-    """
-    whole = [info for info in infos if info.error is None]
-    keys = {info.name: _key(info.name, place) for place, info in enumerate(whole)}
-    places = {name: {"$ref": f"#/definitions/{key}"} for name, key in keys.items()}
-    plugin: Schema = {
-        "type": "object",
-        "required": ["use"],
-        "properties": {"use": _use({"enum": [*places]})},
-        "anyOf": [*places.values(), {}],
-        "allOf": [
-            {
-                "if": {"properties": {"use": {"const": name}}, "required": ["use"]},
-                "then": place,
-            }
-            for name, place in places.items()
-        ],
-    }
-    return recipe_schema(plugin, {keys[info.name]: plugin_schema(info) for info in whole})
-
-
 def plugin_schema(info: PluginInfo) -> Schema:
     """Return the schema of one plugin's table."""
-    enabled = {"description": DESCRIPTIONS["plugins.enabled"], "type": "boolean", "default": True}
+    stays = "Whether the plugin is in the stack; false keeps its place."
     schema: Schema = {
         "title": info.name,
         "description": info.summary,
@@ -130,7 +115,7 @@ def plugin_schema(info: PluginInfo) -> Schema:
         "additionalProperties": False,
         "properties": {
             "use": _use({"const": info.name}),
-            "enabled": enabled,
+            "enabled": {"description": stays, "type": "boolean", "default": True},
             **{setting.name: dict(setting.schema) for setting in info.settings},
         },
     }
@@ -146,4 +131,5 @@ def _key(name: str, place: int) -> str:
 
 
 def _use(schema: Schema) -> Schema:
-    return {"description": DESCRIPTIONS["plugins.use"], "type": "string", **schema}
+    which = "The plugin's name; `tfopt plugins` lists those that are installed."
+    return {"description": which, "type": "string", **schema}

@@ -215,11 +215,10 @@ def _left_out(
     :param classes: those of the suggested plugins.
     """
     reasons: dict[str, str] = {}
-
-    def exact_first(one: Suggestion) -> tuple[bool, tuple[float, int, str]]:
-        return one.exactly is None, _rank(one.exactly or one)
-
-    for name in (one.plugin for one in sorted(suggestions, key=exact_first)):
+    exact_first = sorted(
+        suggestions, key=lambda one: (one.exactly is None, _rank(one.exactly or one))
+    )
+    for name in (one.plugin for one in exact_first):
         own, taken = classes[name], [other for other, reason in reasons.items() if not reason]
         needs = [one for one in own.requires if one not in (*in_effect, *classes)]
         conflicts = [one for one in (*in_effect, *taken) if one in own.conflicts]

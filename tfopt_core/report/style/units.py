@@ -44,8 +44,6 @@ def bytes_text(count: float) -> str:
 
 def count_text(value: float) -> str:
     """Return a count with thousands separators; a median of counts may be `4.5`."""
-    if not math.isfinite(value):
-        return UNKNOWN
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 

@@ -56,9 +56,8 @@ def setting_in_words(value: Any) -> str:
     if isinstance(value, Mapping):
         inner = ", ".join(f"{key} = {setting_in_words(item)}" for key, item in value.items())
         return "{" + inner + "}"
-    if isinstance(value, list | tuple | set | frozenset):
-        items = sorted(value, key=str) if isinstance(value, set | frozenset) else value
-        return "[" + ", ".join(setting_in_words(item) for item in items) + "]"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(setting_in_words, value)) + "]"
     return '""' if value == "" else str(value)
 
 

@@ -119,15 +119,16 @@ def shared_storage(options: TuneOptions, *, searches_settings: bool) -> StudySto
 def written(result: TuneResult, request: Request, path: Path) -> TuneResult:
     """Write the winner's recipe, if there is one. Return the result with the file, or the reason,
     such as a disk that is full by now."""
-    why_not = why_not_written(result)
-    if why_not:
-        return attrs.evolve(result, why_not_written=why_not)
+    result.why_not_written = why_not_written(result)
+    if result.why_not_written:
+        return result
     try:
         check_free(path)
         write_text(path, winner_text(result, request.recipe, path.absolute().parent), replace=True)
+        result.written = str(path)
     except InputError as error:
-        return attrs.evolve(result, why_not_written=str(error))
-    return attrs.evolve(result, written=str(path))
+        result.why_not_written = str(error)
+    return result
 
 
 def objective_of(request: Request) -> Objective:

@@ -171,8 +171,6 @@ def to_json(value: Any) -> Any:
 WORKLOAD_CHOICES = ("use", "factory", "script", "module")
 # Only scripts have these, started by their path or as a module.
 SCRIPT_KEYS = ("args", "environment", "folder", "isolate", "loop", "fit", "max_epochs", "max_steps")
-# Keys that are about calls of `fit`.
-FIT_KEYS = ("fit", "max_epochs")
 # What is refused, with its mend: beside a script, beside its own loop, and without a script.
 _NOT_OF_SCRIPT = {
     "epochs": ("a script sets this itself", 'remove it; "max_epochs" cuts a script short'),
@@ -182,7 +180,7 @@ _NOT_OF_SCRIPT = {
         'give a script its arguments as args = ["--lr", "0.1"]',
     ),
 }
-_NOT_OF_OWN_LOOP = dict.fromkeys(FIT_KEYS, (
+_NOT_OF_OWN_LOOP = dict.fromkeys(("fit", "max_epochs"), (
     "a loop of the script's own has no call of fit",
     'remove it; "max_steps" ends a run after so many updates',
 ))  # fmt: skip

@@ -79,23 +79,19 @@ def inspect_plugins(names: Sequence[str] | None = None) -> tuple[PluginInfo, ...
     that as its `error`; a new process handles the rest.
     """
     known = registrations()
-    waiting = [name for name in known if names is None or name in names]
-    described: dict[str, PluginInfo] = {}
-    while waiting:
-        for info in _described(waiting):
-            described[info.name] = info
-        waiting = [name for name in waiting if name not in described]
-    infos = []
-    for name, info in described.items():
-        origin, *others = known[name]
+    wanted = [name for name in known if names is None or name in names]
+    infos: list[PluginInfo] = []
+    while waiting := wanted[len(infos) :]:
+        infos += _described(waiting)
+    for place, info in enumerate(infos):
+        one, *others = known[info.name]
         if not others:
-            info = attrs.evolve(info, distribution=origin.distribution, version=origin.version)
-        infos.append(info)
+            infos[place] = attrs.evolve(info, distribution=one.distribution, version=one.version)
     return tuple(infos)
 
 
 def _described(names: Sequence[str]) -> Iterator[PluginInfo]:
-    """Yield the plugins that one process described, and the one that ended it."""
+    """Yield the plugins that one process described, in their order, and the one that ended it."""
     from cattrs import structure
 
     module = "tfopt_core.hooks.installed.inspection"

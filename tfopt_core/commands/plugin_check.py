@@ -50,7 +50,7 @@ def check_installed(
     alone = UnwrittenRecipe(
         Path.cwd() / f"{name}.toml", {"workload": DEFAULT_WORKLOAD, "plugins": [{"use": name}]},
         # the user has no such file to change
-        f'plugin "{name}", whose settings --set plugins.{name}.KEY=VALUE gives, or a recipe',
+        f'plugin "{name}" alone (its settings: --set plugins.{name}.KEY=VALUE, or a recipe)',
     )  # fmt: skip
     with temporary_request(target or alone, overrides, debug=debug) as asked, ForkRunner() as fork:
         request = asked.observed()

@@ -12,8 +12,8 @@ from support.pages import PAGES, ROOT, page_id
 
 from tfopt_core import Workload, data, plugins, testing
 from tfopt_core.commands.main import cli
-from tfopt_core.hooks import card
 from tfopt_core.hooks.installed.discovery import registrations
+from tfopt_core.hooks.plugin_class import HEADINGS, Traits
 from tfopt_core.hooks.specs import ALL_HOOKS, HookSpecs
 from tfopt_core.plugins import PrecisionPolicy, Probe, RunContext, RuntimeOptions, TrainingOptions
 from tfopt_core.recipe.model import (
@@ -70,7 +70,7 @@ RECIPE_TABLES = (Recipe, WorkloadSpec, MeasureSpec, QualitySpec, TargetSpec, Tun
 # By page: what stands in the first cells of its tables.
 DOCUMENTED = {
     "plugins.md": {
-        *fields_of(RuntimeOptions, PrecisionPolicy, TrainingOptions, card.Traits),
+        *fields_of(RuntimeOptions, PrecisionPolicy, TrainingOptions, Traits),
         *fields_of(RunContext) - {"states"}, "state_of",
         *(name for name in vars(Probe) if not name.startswith("_")),
         *(name for name, value in vars(testing).items()
@@ -89,7 +89,7 @@ def test_every_name_that_users_write_is_documented(page):
 
 
 def test_the_headings_of_a_card_are_documented():
-    assert [one for one in card.HEADINGS if f"`{one}:`" not in text_of("plugins.md")] == []
+    assert [one for one in HEADINGS if f"`{one}:`" not in text_of("plugins.md")] == []
 
 
 @pytest.mark.parametrize("module", [plugins, data])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import textwrap
 
+import attrs
 import pytest
 from support.drawn_fits.comparison import compare
 from support.drawn_fits.training import Trainer
@@ -104,18 +105,23 @@ KINDS = {
             factor = 1.0
             def call(self, inputs):
                 return inputs * self.factor
-        for name in ("optimizer", "factor", "rate"):
-            layers = [Wide(name="wide"), keras.layers.Dropout(0.0), keras.layers.Dense(1)]
-            model = keras.Sequential([keras.Input((6,)), *layers])
-            model.compile("adam", "mse")
-            data = slices((x, y)).batch(8)
-            fit(f"{name} 1", model, data.take(2), epochs=2)
+        def setting(name, model):
             if name == "optimizer":
                 model.optimizer = keras.optimizers.SGD(0.05)
+            elif name == "momentum":
+                model.optimizer.momentum = 0.9
             elif name == "factor":
-                model.get_layer("wide").factor = 3.0
+                for factor in (np.full(6, 3.0), np.full(6, 4.0)):
+                    model.get_layer("wide").factor = factor
             else:
                 model.layers[1].rate = 0.5
+        for name in ("optimizer", "momentum", "factor", "rate"):
+            layers = [Wide(name="wide"), keras.layers.Dropout(0.0), keras.layers.Dense(1)]
+            model = keras.Sequential([keras.Input((6,)), *layers])
+            model.compile(keras.optimizers.SGD(0.01, momentum=0.1), "mse")
+            data = slices((x, y)).batch(8)
+            fit(f"{name} 1", model, data.take(2), epochs=2)
+            setting(name, model)
             fit(f"{name} 2", model, data, epochs=2)
             fit(f"{name} 3", model, data.take(2), epochs=2)
             model.compile("sgd", "mse")
@@ -647,6 +653,30 @@ def test_a_loop_of_tfopts_traces_no_step_anew_behind_one_of_keras_with_other_fro
     assert plain.ended is None
     assert not compare(plain, found).differences
     assert "in 1 of 3 fits" in found.effects["chunked"][1]
+
+
+@pytest.mark.parametrize("loop", ["chunked", "resident"])
+def test_a_fit_that_was_refused_leaves_the_next_one_as_in_plain_keras(loop):
+    fits = """
+        def freeze(logs=None):
+            model.get_layer("first").trainable = False
+        acts = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: logs["loss"])
+        freezes = keras.callbacks.LambdaCallback(on_train_begin=freeze)
+        model = network()
+        fit("fit 1", model, x, y, shuffle=False, callbacks=[acts])
+        {refused}
+        fit("fit 3", model, x, y, shuffle=False, epochs=2)
+        fit("fit 4", network(), x, y, shuffle=False)
+    """
+    refused = 'fit("fit 2", model, x, y, shuffle=False, callbacks=[freezes])'
+    plain = trained(fits.format(refused="freeze()"), None)
+    found = trained(fits.format(refused=refused), STACKS[loop])
+    [why] = [note for name, note in found.notes if name == "fit 2 raised"]
+    assert "train with other layers frozen" in why
+    assert f"{loop}" in why
+    rest = attrs.evolve(found, notes=tuple(n for n in found.notes if not n[0].startswith("fit 2")))
+    assert not compare(plain, rest).differences
+    assert found.applied(loop)  # in the last one
 
 
 def test_an_optimizer_that_a_plugin_replaced_goes_on_where_the_script_compiles_with_its_own_again():

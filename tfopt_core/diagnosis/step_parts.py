@@ -120,26 +120,26 @@ def seconds_a_step(epochs: Sequence[TimedEpoch], steps_per_epoch: int | None) ->
     return math.fsum(total for total, _ in seconds) / steps
 
 
-def without_waits(epochs: Sequence[TimedEpoch]) -> list[TimedEpoch]:
+def without_waits(epochs: Sequence[TimedEpoch]) -> list[TimedEpoch] | None:
     """Return the epochs of a loop without the waits of their ends, which few of them have by chance
-    (`tfopt_core.trials.epoch_ends`).
+    (`tfopt_core.trials.epoch_ends`); None if they cannot be told from the rest.
 
-    The end of an epoch is in the first block of the next one, which takes no longer for a step than
-    that of the first epoch.
+    The end of an epoch is in the first block of the next one, which takes no longer than that of
+    the first epoch.
     """
     first, *later = epochs
-    start = first.blocks[0]
-    if start.cold:
-        return list(epochs)
-    longest = start.seconds / start.steps
-    return [first] + [
-        attrs.evolve(epoch, blocks=(_at_most(epoch.blocks[0], longest), *epoch.blocks[1:]))
-        for epoch in later
-    ]
+    if not first.blocks or first.blocks[0].cold == "trace":
+        return None
+    return [first, *(_begun_like(first.blocks[0], epoch) for epoch in later)]
 
 
-def _at_most(block: Block, step_seconds: float) -> Block:
-    return attrs.evolve(block, seconds=min(block.seconds, block.steps * step_seconds))
+def _begun_like(start: Block, epoch: TimedEpoch) -> TimedEpoch:
+    if not epoch.blocks:
+        return epoch
+    own, *rest = epoch.blocks
+    longest = max(start.seconds, own.steps * start.seconds / start.steps)
+    own = attrs.evolve(own, seconds=min(own.seconds, longest))
+    return attrs.evolve(epoch, blocks=(own, *rest))
 
 
 def _epoch_seconds(epoch: TimedEpoch, steps_per_epoch: int | None) -> tuple[float, int]:

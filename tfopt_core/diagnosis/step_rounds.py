@@ -134,10 +134,7 @@ class _Loops:
 
     def round(self) -> Round:
         """Time each loop once. The traces of the step meanwhile are recorded."""
-        epochs = without_waits(self.fit.run(self.data, self.real_limits))
-        real = seconds_a_step(epochs, self.steps)
-        if self.steps is not None:
-            real += waiting_seconds(self.built, self.steps * real) / self.steps
+        real = self._real()
         self.traced_anew += self.fit.traces[self._known_traces :]
         if self._fill_seconds is not None:
             real = with_first_epoch(real, self._fill_seconds, self.built.run.epochs)
@@ -150,6 +147,17 @@ class _Loops:
             real=real, cached=cached, graph=graph,
             data=seconds_a_step(self.reading.run(self.data_limits), self.steps),
         )  # fmt: skip
+
+    def _real(self) -> float:
+        """Return the seconds of a step in `fit`, with what the end of an epoch waits in the mean
+        in the place of what the few ends waited that were seen."""
+        epochs, steps = self.fit.run(self.data, self.real_limits), self.steps
+        left = without_waits(epochs)
+        if left is not None and steps is not None:
+            step = seconds_a_step(left, steps)
+            if waits := waiting_seconds(self.built, steps * step, ("train",)):
+                return step + waits / steps
+        return seconds_a_step(epochs, steps)
 
     def once(self, real: float | None) -> Round:
         """Return one round of slow steps, each loop timed once, and only where it tells something.

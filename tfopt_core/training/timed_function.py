@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 
@@ -20,7 +20,6 @@ from tfopt_core.training.loops.graph_steps import FunctionCache, PassEnd, Traced
 from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.traces import (
     forget_trace,
-    note_draws,
     note_trace,
     step_draws,
     why_as_traced,
@@ -41,8 +40,8 @@ OTHER_DRAWS = (
 )
 LOOPS = ChunkedFunction | ResidentFunction
 OTHER_TRACE = (
-    "a callback would have the loop train {}, which Keras ignores until the model is compiled "
-    "again; compile it there, or leave the plugin out"
+    "a callback has set what Keras ignores until the model is compiled again, and the loop would "
+    "train {}; set it before fit and compile the model again, or leave the plugin out"
 )
 OTHER_STEPS = (
     "the script has set steps_per_execution after a fit without compiling the model again: Keras "
@@ -214,20 +213,12 @@ class TimedFunction:
             self.clock.steps_per_call = shared.steps
             model.train_function = self.clock.timed(shared, lambda: shared.report.last_call)
             return
-        traces = self._functions.function is None and self._functions.traced is None
-        if traces:
+        cache = self._functions
+        if cache.function is None and cache.traced is None:
             forget_trace(model)
-        before, made_before = self.of_stack, self._functions.function
+        before, made_before = self.of_stack, attrs.evolve(cache)
         function = self._function_of_stack()
-        own = (self._own_steps, bool(model.run_eagerly))
-        self._functions.own = steps, eagerly = self._functions.own or own
-        if function is not None and steps != own[0]:
-            raise named_by_loop(self.built, PluginRefused(OTHER_STEPS))
-        if eagerly != own[1] and (function is not None or isinstance(made_before, LOOPS)):
-            raise named_by_loop(self.built, PluginRefused(OTHER_EAGERLY))
-        other_loop = isinstance(made_before, LOOPS) and type(function) is not type(made_before)
-        if other_loop and step_draws(model):
-            raise named_by_loop(self.built, PluginRefused(OTHER_DRAWS))
+        self._check(function, made_before)
         self.of_stack = function
         if isinstance(function, ResidentFunction) and isinstance(before, ResidentFunction):
             function.under_way = before.under_way
@@ -235,41 +226,50 @@ class TimedFunction:
             timed = self.clock.timed(function, lambda: function.report.last_call)
         else:
             timed = self.clock.timed(self._function_of_keras())
-        if traces:
-            timed = self._tracing(timed)
-        elif function is not None and not isinstance(made_before, LOOPS | None):
-            timed = self._as_traced(timed)
-        model.train_function = timed
+        model.train_function = self._begun(timed, made_before)
 
-    def _as_traced(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return the train function of a loop that traces a step which Keras' own has traced before
-        it: a callback may set what that does not notice, before the first step."""
-        checked = False
+    def _check(self, function: TrainFunction | None, before: FunctionCache) -> None:
+        """Check that a fit by this function goes on as in plain Keras.
 
-        def train_function(iterator: Any) -> Any:
-            nonlocal checked
-            if not checked and (why := why_as_traced(self.built.model)):
-                raise named_by_loop(self.built, PluginRefused(OTHER_TRACE.format(why)))
-            checked = True
-            return function(iterator)
+        :raises PluginRefused: by name, if not.
+        """
+        model, made_before = self.built.model, before.function
+        own = (self._own_steps, bool(model.run_eagerly))
+        self._functions.own = steps, eagerly = self._functions.own or own
+        if function is not None and steps != own[0]:
+            self._refuse(OTHER_STEPS, before)
+        if eagerly != own[1] and (function is not None or isinstance(made_before, LOOPS)):
+            self._refuse(OTHER_EAGERLY, before)
+        other_loop = isinstance(made_before, LOOPS) and type(function) is not type(made_before)
+        if other_loop and step_draws(model):
+            self._refuse(OTHER_DRAWS, before)
 
-        return train_function
+    def _refuse(self, why: str, before: FunctionCache) -> NoReturn:
+        """Refuse this fit, and leave the functions to the next one as they were."""
+        cache, traced = self._functions, before.traced
+        cache.function, cache.key, cache.own = before.function, before.key, before.own
+        if not isinstance(before.function, LOOPS):
+            traced = None  # the loop has made steps of its own
+        cache.traced = traced
+        raise named_by_loop(self.built, PluginRefused(why))
 
-    def _tracing(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return the train function, which builds the state first in its first call: Keras builds
-        it there, and a callback that raises before leaves the optimizer without."""
-        model, loop, called = self.built.model, loop_of(self.built), False
-        of_keras = loop.kind == "keras" and loop.steps == model.steps_per_execution
+    def _begun(self, function: Callable[[Any], Any], before: FunctionCache) -> Callable[[Any], Any]:
+        """Return the train function, which in its first call builds the state where it traces the
+        step: Keras builds it there, and a callback that raises before leaves the optimizer without.
+
+        Where it traces a step again that Keras' own has traced, a callback may have set what that
+        does not notice."""
+        called, first = False, before.function is None and before.traced is None
+        again = self.of_stack is not None and not isinstance(before.function, LOOPS)
 
         def train_function(iterator: Any) -> Any:
             nonlocal called
-            if not called:
+            if not called and first:
                 build_state(self.built, set(_REPLACED) - self._own.keys())
-            result = function(iterator)
-            if not called and of_keras:
-                note_trace(model)
+            elif not called and again and (why := why_as_traced(self.built.model)):
+                self._refuse(OTHER_TRACE.format(why), before)
             called = True
-            return result
+            return function(iterator)
 
         return train_function
 
@@ -327,7 +327,8 @@ class TimedFunction:
             cache.on_trace(shapes_in_words(data))  # this runs while the step is traced, only then
             result = step(data, *args, **kwargs)
             cache.on_traced()
-            note_draws(self.built.model)
+            of_keras = self.of_stack is None and self.distribution is None
+            note_trace(self.built.model, of_keras=of_keras)
             return result
 
         return train_step

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,15 +22,17 @@ ITERATORS, LIFE_SECONDS, LEAST_WAIT = 48, 0.2, 0.05
 SHARE_LEFT, LONGEST_LEFT = 1 / 3, 30.0
 
 
-def waiting_seconds(built: Built, epoch_seconds: float) -> float:
+def waiting_seconds(
+    built: Built, epoch_seconds: float, splits: Collection[str] = ("train", "validation")
+) -> float:
     """Return how long an epoch waits at its end, in the mean over epochs of about this length.
 
     :param epoch_seconds: how long it takes without that.
+    :param splits: the data whose iterators end.
     """
     resident = {"train"} if loop_of(built).kind == "resident" else set()
-    ends = sum(
-        _ends_tuned(data) for split, data in built.run.datasets.items() if split not in resident
-    )
+    read = set(splits) - resident
+    ends = sum(_ends_tuned(data) for split, data in built.run.datasets.items() if split in read)
     left = min(SHARE_LEFT * epoch_seconds, LONGEST_LEFT)
     return ends * share_that_waits() * left if ends else 0.0
 

@@ -6,23 +6,42 @@ later fit would train with what was set in between.
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
+import attrs
+
 from tfopt_core.data.functions import drawing_ops
 from tfopt_core.private_api import why_without
-from tfopt_core.training.model.layers import nested_layers
+from tfopt_core.training.model.layers import nested_layers, optimizers_of
 
-# What a trace reads of the models whose step was traced by Keras' own number of steps a call.
-_TRACED: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+# What a trace of Keras' own train function has read of each model, and as what.
+_TRACED: WeakKeyDictionary[Any, dict[_Read, Any]] = WeakKeyDictionary()
 # The models whose traced steps draw random numbers by TensorFlow.
 _DRAWING: WeakSet[Any] = WeakSet()
-# What fits and callbacks set, and tfopt for the time of a fit.
+# What fits set on a model, or tfopt for the time of a fit.
 _OF_FITS = frozenset({
     "built", "fit", "history", "make_train_function", "predict_function", "steps_per_execution",
     "stop_evaluating", "stop_predicting", "stop_training", "test_function", "test_step",
     "train_function", "train_step",
 })  # fmt: skip
+
+
+@attrs.frozen
+class _Read:
+    """What can be set on a part of a model, or on its optimizer.
+
+    :param part: the number of the part, since two may have one name.
+    :param words: what a change of it is.
+    :param of_class: whether the class of the part has such an attribute too.
+    """
+
+    part: int
+    name: str
+    words: str = attrs.field(eq=False)
+    of_class: bool = attrs.field(default=False, eq=False)
 
 
 def forget_trace(model: Any) -> None:
@@ -31,15 +50,15 @@ def forget_trace(model: Any) -> None:
     _DRAWING.discard(model)
 
 
-def note_trace(model: Any) -> None:
-    """Note that a fit has traced the model's step, by as many steps a call as Keras makes."""
-    _TRACED[model] = _read_by_a_trace(model)
+def note_trace(model: Any, *, of_keras: bool) -> None:
+    """Note what the model's step is being traced with, and whether it draws by TensorFlow.
 
-
-def note_draws(model: Any) -> None:
-    """Note whether the model's step, which is being traced, draws random numbers by TensorFlow."""
+    :param of_keras: whether Keras' own train function calls it, not a loop that others share.
+    """
     import tensorflow as tf
 
+    if of_keras:
+        _TRACED[model] = {read: _kept(value) for read, value in _read_by_a_trace(model)}
     if drawing_ops(tf.compat.v1.get_default_graph()):
         _DRAWING.add(model)
 
@@ -50,7 +69,7 @@ def step_draws(model: Any) -> bool:
 
 
 def why_as_traced(model: Any) -> str:
-    """Return why only Keras' own number of steps a call trains on as before; empty if others do.
+    """Return why only Keras' own train function trains on as before; empty if others do.
 
     Something has changed behind the trace, which Keras does not notice before the model is compiled
     again: a layer was frozen or thawed, or another optimizer, rate or constant was set. Or random
@@ -58,22 +77,55 @@ def why_as_traced(model: Any) -> str:
     traced = _TRACED.get(model) if model.train_function is not None else None
     if traced is None:
         return ""
-    now = _read_by_a_trace(model)
-    changed = [name for name in {**traced, **now} if traced.get(name) != now.get(name)]
-    if changed:
-        return f"with {changed[0]}"
+    for read, value in _read_by_a_trace(model):
+        if not _is_same(traced[read], value) if read in traced else read.of_class:
+            return f"with {read.words}"
     return "which draws random numbers by TensorFlow" if step_draws(model) else ""
 
 
-def _read_by_a_trace(model: Any) -> dict[str, Any]:
-    """Return what Keras or the user may set on a model and its layers, by what a change of it is in
-    words: plain values as they are, others by number."""
-    read: dict[str, Any] = {"other layers frozen": frozenset(map(id, model.trainable_variables))}
+def _read_by_a_trace(model: Any) -> Iterator[tuple[_Read, Any]]:
+    """Yield what the user may set on a model, its layers and optimizers, and its value."""
+    import tensorflow as tf
+
+    in_code = _names_in_code(type(model))
+    trained = frozenset(map(id, model.trainable_variables))
+    yield _Read(0, "trainable variables", "other layers frozen"), trained
     layers = () if why_without("nested-layers") else nested_layers(model)
-    for part in (model, *layers):
+    for number, part in enumerate((model, *layers, *optimizers_of(model))):
         of_part = "" if part is model else f' of "{part.name}"'
+        if hasattr(part, "trainable"):
+            yield _Read(number, "trainable", "other layers frozen"), part.trainable
         for name, value in vars(part).items():
-            if not name.startswith("_") and name not in _OF_FITS:
-                plain = isinstance(value, bool | int | float | str)
-                read[f"another {name}{of_part}"] = value if plain else id(value)
-    return read
+            if name.startswith("_") or name in _OF_FITS or tf.is_symbolic_tensor(value):
+                continue
+            if getattr(value, "__module__", "").startswith("tfopt"):
+                continue  # a method that a plugin replaces for the time of a fit
+            # a callback may note what it likes on the model
+            if part is not model or name == "optimizer" or name in in_code:
+                of_class = hasattr(type(part), name)
+                yield _Read(number, name, f"another {name}{of_part}", of_class), value
+    yield _Read(0, "jit_compile", "another jit_compile"), bool(model.jit_compile)
+
+
+def _names_in_code(kind: type) -> frozenset[str]:
+    """Return the names in the code of a model's class that is not Keras' own."""
+    own = [each for each in kind.__mro__ if not each.__module__.startswith("keras.")]
+    codes = [getattr(value, "__code__", None) for each in own for value in vars(each).values()]
+    return frozenset(name for code in codes if code is not None for name in code.co_names)
+
+
+def _kept(value: Any) -> Any:
+    """Return a plain value as it is, and of others a reference that keeps nothing alive."""
+    if isinstance(value, bool | int | float | str | frozenset):
+        return value
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return id(value)
+
+
+def _is_same(kept: Any, value: Any) -> bool:
+    if isinstance(kept, weakref.ref):
+        return kept() is value
+    now = _kept(value)
+    return type(kept) is type(now) and (kept == now or (kept != kept and now != now))

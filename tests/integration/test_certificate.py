@@ -2,6 +2,7 @@
 
 import os
 import time
+from typing import ClassVar
 
 import attrs
 import numpy as np
@@ -28,12 +29,12 @@ from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.training.input.sources import as_plan
 from tfopt_core.training.replay import data as replay_data
 from tfopt_core.training.replay.state import (
-    LONGEST_WAIT,
+    LONGEST_START,
     restore_variables,
     save_variables,
     state_difference,
 )
-from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.processes import Processes, ReplayFailed
 from tfopt_core.trials.request import Variant
 from tfopt_core.workers.fork import ForkRunner
 
@@ -314,31 +315,43 @@ def test_a_replay_that_fails_is_no_error_of_the_measurement(project, tmp_path):
 class Timed(ForkRunner):
     """Notes when each process ran."""
 
+    spans: ClassVar[list[tuple[float, float]]] = []
+
     def __call__(self, *given):
-        self.spans = [*getattr(self, "spans", ()), [time.monotonic()]]
-        span = self.spans[-1]
+        begun = time.monotonic()
         try:
             return super().__call__(*given)
         finally:
-            span.append(time.monotonic())
+            self.spans.append((begun, time.monotonic()))
+
+
+class Alone(Processes):
+    """Cannot replay the side without the stack."""
+
+    def replay(self, variant, **given):
+        if not variant.plugins:
+            raise ReplayFailed("the replay without the stack failed: no data")
+        return super().replay(variant, **given)
 
 
 @pytest.mark.slow
 @pytest.mark.thorough
-def test_both_sides_are_replayed_at_the_same_time_where_each_has_a_process(project, tmp_path):
+def test_two_sides_that_may_are_replayed_at_the_same_time(project, tmp_path):
     with Timed() as runner:
-        stack = stacked(StepsPerExecution(steps=5))
-        certificate = replay_of(processes(project, tmp_path, runner, stack), "exact")
+        made = processes(project, tmp_path, runner, stacked(StepsPerExecution(steps=5)))
+        stacks = [(Variant("full", made.request.plugins), "exact")]
+        [certificate] = replay_all(made, stacks, seed=7, together=True)
         assert certificate.certified
-        [[begun, ended], [other_begun, other_ended]] = runner.spans
+        [[begun, ended], [other_begun, other_ended]] = Timed.spans
         assert max(begun, other_begun) < min(ended, other_ended)
-        failing = processes(project, tmp_path, runner, stack, "fails")
-        began = time.monotonic()
-        assert replay_of(failing, "exact").statement == (
-            "no certificate: the replay without the stack failed: "
-            "workload \"points.py:build\" raised KeyError: 'fails'"
+        # the other side does not wait for what never comes
+        alone = Alone(made.request, runner)
+        [certificate] = replay_all(alone, stacks, seed=7, together=True)
+        assert certificate.statement == (
+            "no certificate: the replay without the stack failed: no data"
         )
-        assert time.monotonic() - began < LONGEST_WAIT
+        begun, ended = Timed.spans[-1]
+        assert ended - begun < LONGEST_START
 
 
 def test_weights_of_any_type_come_back(tmp_path):

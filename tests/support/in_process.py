@@ -95,7 +95,8 @@ def carry_out_here(monkeypatch: Any) -> None:
     """Have the commands carry out their tasks in this process, for what needs no isolation."""
     monkeypatch.setattr("tfopt_core.workers.spawn.SpawnRunner", InProcessRunner)
     # what is forked otherwise is given to the runner within
-    for name in ("tfopt_core.trials.processes", "tfopt_core.measurement.groups"):
+    measurement = ("tfopt_core.measurement.certifying", "tfopt_core.measurement.groups")
+    for name in ("tfopt_core.trials.processes", *measurement):
         importlib.import_module(name)  # which must know the real class
     # nobody would resume this process
     monkeypatch.setattr("tfopt_core.measurement.groups.can_take_turns", lambda *asked: False)

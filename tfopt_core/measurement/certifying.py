@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 import attrs
 
+from tfopt_core.hooks.machine import available_memory_bytes
 from tfopt_core.hooks.plugin_class import Equivalence
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.progress import Observer
@@ -17,12 +18,11 @@ from tfopt_core.statistics.certificate import Certificate, certify, impossible, 
 from tfopt_core.statistics.results import Addition
 from tfopt_core.statistics.runs import BASELINE, FULL
 from tfopt_core.training.replay.data import Replayed, ReplayPart
-from tfopt_core.training.replay.state import ENDED
 from tfopt_core.trials.processes import Processes, ReplayFailed
 from tfopt_core.trials.request import Prepared, Request, Variant
 from tfopt_core.workers.fork import ForkRunner, called_off
 from tfopt_core.workers.spawn import Runner
-from tfopt_core.workers.turns import can_take_turns
+from tfopt_core.workers.turns import FREE_MEMORY, can_take_turns
 
 ONE_PROCESS = "the replay runs in one process, and shows nothing of several workers"
 # A longer epoch is cut down to the batches of so many seconds, or to these where none is timed.
@@ -50,9 +50,21 @@ def certified(
     if added is not None:
         stacks.append((Variant(added.variant, request.added), added.equivalence))
     observer(progress.Certifying())
-    processes, batches = Processes(request, runner), most_batches(prepared)
-    certificates = replay_all(processes, stacks, seed=seed, batches=batches)
+    certificates = replay_all(
+        Processes(request, runner), stacks, seed=seed, batches=most_batches(prepared),
+        together=_may_be_together(request, prepared, runner),
+    )  # fmt: skip
     return certificates[0], None if added is None else certificates[1]
+
+
+def _may_be_together(request: Request, prepared: Prepared, runner: Runner) -> bool:
+    """Return whether two sides may be replayed at the same time: where they would not disturb each
+    other in turns either, and memory suffices for both."""
+    recipe, peak = request.recipe, prepared.peak_rss_bytes
+    apart = can_take_turns(recipe.workload, recipe.measure.objective)
+    if not apart or peak is None or not isinstance(runner, ForkRunner):
+        return False
+    return available_memory_bytes() >= 2 * FREE_MEMORY * peak
 
 
 def most_batches(prepared: Prepared) -> int | None:
@@ -70,16 +82,18 @@ def replay_all(
     *,
     seed: int,
     batches: int | None = None,
+    together: bool = False,
 ) -> list[Certificate | None]:
     """Replay a short training without plugins once, and with each of these stacks.
 
     :param stacks: each with what it does to the mathematics.
     :param batches: the most batches of an epoch, None for all.
+    :param together: whether two sides may be replayed at the same time.
     :returns: for each stack its certificate; None for one that changes the algorithm, which trains
         something else by intention. Of a replay that fails it says why nothing is certified, since
         that is no error of the measurement.
     """
-    replays = _Replays(processes, seed, batches)
+    replays = _Replays(processes, seed, batches, together)
     shutil.rmtree(replays.shared, ignore_errors=True)
     try:
         return [
@@ -97,6 +111,7 @@ class _Replays:
     processes: Processes
     seed: int
     batches: int | None
+    together: bool
     _baselines: dict[ReplayPart, Replayed] = attrs.field(factory=dict)
 
     @property
@@ -125,36 +140,25 @@ class _Replays:
         return certify(equivalence, ours, stack)
 
     def _both(self, variant: Variant, part: ReplayPart) -> tuple[Replayed, Replayed]:
-        """Replay a training without plugins, and with a stack: at the same time where they disturb
-        each other no more than in turns, and one after the other where that fails."""
-        request, runner = self.processes.request, self.processes.runner
-        apart = can_take_turns(request.recipe.workload, "time") and isinstance(runner, ForkRunner)
-        if apart and part == "training" and not self._baselines:
+        """Replay a training without plugins, and with a stack: at the same time where they may be,
+        and one after the other where that fails."""
+        if self.together and part == "training" and not self._baselines:
             with suppress(ReplayFailed):
-                return self._at_the_same_time(variant, part)
+                return self._at_the_same_time(variant)
+            if not self._baselines:
+                shutil.rmtree(self.shared, ignore_errors=True)
         return self._baseline(part), self._replayed(variant, part, against=BASELINE)
 
-    def _at_the_same_time(self, variant: Variant, part: ReplayPart) -> tuple[Replayed, Replayed]:
-        ended = self.shared / part / ENDED
-        ended.parent.mkdir(parents=True)
+    def _at_the_same_time(self, variant: Variant) -> tuple[Replayed, Replayed]:
         self.processes.warm_up()  # one server for both
-
-        def tell_the_other(one: Future[Replayed]) -> None:
-            if one.exception() is not None:
-                ended.touch()
-
-        try:
-            with called_off(self.processes.runner) as end, ThreadPoolExecutor(2) as threads:
-                try:
-                    ours = threads.submit(self._baseline, part)
-                    ours.add_done_callback(tell_the_other)
-                    theirs = threads.submit(self._replayed, variant, part, against=BASELINE)
-                    return ours.result(), theirs.result()
-                except KeyboardInterrupt:
-                    end()
-                    raise
-        finally:
-            ended.unlink(missing_ok=True)
+        with called_off(self.processes.runner) as end, ThreadPoolExecutor(2) as threads:
+            try:
+                ours = threads.submit(self._baseline, "training")
+                theirs = threads.submit(self._replayed, variant, "training", against=BASELINE)
+                return ours.result(), theirs.result()
+            except BaseException:
+                end()  # or the stack's side would wait for what never comes
+                raise
 
     def _baseline(self, part: ReplayPart) -> Replayed:
         if part not in self._baselines:

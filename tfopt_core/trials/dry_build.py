@@ -35,6 +35,7 @@ from tfopt_core.trials.probing import ProcessProbe
 from tfopt_core.trials.request import Estimate, HookChange, PluginPlan, Prepared
 from tfopt_core.trials.step_timing import time_steps
 from tfopt_core.workers.task import PrepareTask
+from tfopt_core.workers.telemetry import peak_rss_bytes
 
 # About how long steps are timed for an estimate.
 ESTIMATE_SECONDS = 0.5
@@ -92,6 +93,7 @@ def prepare(task: PrepareTask, tell: Tell, load: Callable[[Job], Workload] = loa
         warnings=_warnings(workload, built),
         several_processes=job.runtime.cluster is not None,
         not_applied=not_applied,
+        peak_rss_bytes=peak_rss_bytes(),
         **estimated,
     )
     disabled = [text for text in disabled_so_far() if text not in prepared.warnings]

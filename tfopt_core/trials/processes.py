@@ -106,7 +106,7 @@ class Processes:
         self, variant: Variant, seed: int, shared: Path, part: ReplayPart = "training",
         **options: Any,
     ) -> Replayed:  # fmt: skip
-        """Replay a short training, the variant without plugins first, and return it.
+        """Replay a short training, and return it.
 
         :param shared: the folder that the processes of all variants share.
         :param options: further fields of the `ReplayTask`.

@@ -1,7 +1,8 @@
-"""Replay a short training for the equivalence certificate: without the stack, then with it.
+"""Replay a side of a short training for the equivalence certificate: without the stack, or with it.
 
 Both sides train two epochs as a run does: with their own data, loop, validation and callbacks. The
-side without plugins goes first and leaves in a folder its initial variables and its final state.
+side without plugins leaves in a folder its initial variables and its final state, for which the
+other one waits where both are under way at the same time.
 
 Where the examples may come in another order, both train on the first batches that the side without
 plugins has read. The data that each side reads are compared as digests then.
@@ -47,7 +48,7 @@ BATCHES = "batches"
 
 
 def replay(task: ReplayTask, tell: Tell, load: Callable[[Job], Any] = load) -> Replayed:
-    """Replay one side, the one without plugins first. Return what it did.
+    """Replay one side. Return what it did.
 
     :param load: loads the job's workload, anew each time; a fit of a script is cut already.
     :raises TfoptError: if the models have different variables.

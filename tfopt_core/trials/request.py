@@ -124,7 +124,8 @@ class Prepared(Answer):
     `own_loop` the metric of quality is "", and `steps_per_epoch` is the updates after which a run
     ends, None for the script's end. `forks` says that the runs of a script may be forks of a
     process that has imported TensorFlow, since it sets nothing before that. `findings` are what a
-    first look found to change by hand.
+    first look found to change by hand. `peak_rss_bytes` is the largest memory of the dry build's
+    process, None if unknown.
     """
 
     plugins: tuple[PluginPlan, ...]
@@ -155,6 +156,7 @@ class Prepared(Answer):
     seconds: float = 0.0
     forks: bool = False
     findings: tuple[Finding, ...] = ()
+    peak_rss_bytes: int | None = None
 
     @property
     def is_whole(self) -> bool:

@@ -71,7 +71,7 @@ class ForkRunner:
 
     def close(self) -> None:
         """End all servers."""
-        for server in self._servers.values():
+        for server in list(self._servers.values()):  # another thread may close them, too
             server.close()
         self._servers.clear()
 

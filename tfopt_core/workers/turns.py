@@ -42,9 +42,9 @@ AHEAD_SECONDS = 0.25
 # The next process starts where this many times the memory of the first one is free: what follows
 # its start, such as a validation, may need more.
 FREE_MEMORY = 1.5
-# A turn of so many seconds in which the CPUs did next to nothing waits for what a stopped process
-# holds, such as a lock or a port: ten turns. Or it waits for tf.data's tuning thread, whose sleeps
-# double up to a minute: none is longer than the thread has lived.
+# A turn of so many seconds, twenty turns, in which the CPUs did next to nothing waits for what a
+# stopped process holds, such as a lock or a port. Or it waits for tf.data's tuning thread, whose
+# sleeps double up to a minute: none is longer than the thread has lived.
 WAITING_SECONDS, WAITING_CPU_SHARE, LONGEST_SLEEP_SECONDS = 5.0, 0.02, 60.0
 
 
@@ -228,9 +228,9 @@ def _has_room_for_another(pid: int) -> bool:
 
 
 def _signal_all(pid: int, number: signal.Signals) -> None:
-    """Send a signal to a process that leads its group, and to its children."""
+    """Send a signal to a process and its children: to its group."""
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, number)
+        os.killpg(os.getpgid(pid), number)
 
 
 # The process that trains

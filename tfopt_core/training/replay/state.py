@@ -13,9 +13,9 @@ import attrs
 from tfopt_core.errors import TfoptError
 from tfopt_core.training.model.layers import nested_layers, optimizers_of
 
-# The side that goes first may be under way. It leaves a file of this name where it ends without
-# the others, and so long a wait is one for what this side holds.
-ENDED, LONGEST_WAIT = "ended", 60.0
+# The side without the stack may be under way at the same time, and takes longer. It begins at the
+# same time: where it does not, it waits for what this side holds.
+LONGEST_START, LONGEST_TRAINING = 60.0, 600.0
 
 
 @attrs.define(eq=False)
@@ -25,8 +25,8 @@ class StateFiles:
     Its methods are those of a callback that is called behind the others.
 
     :param variant: whose state is stored.
-    :param against: the variant with which it is compared; "" for the side that goes first, whose
-        initial variables all others take.
+    :param against: the variant with which it is compared; "" for the side without the stack,
+        whose initial variables all others take.
     :param difference: how far the final states differ; None on the first side.
     :param initial_difference: how far the variables differ that the model would begin with; None
         on the first side.
@@ -46,7 +46,7 @@ class StateFiles:
         """
         path, variables = self.folder / "initial.npz", self.model.variables
         if self.against:
-            await_file(path)
+            await_file(path, LONGEST_START)
             self.initial_difference = state_difference(path, variables)
             restore_variables(path, variables)
         else:
@@ -59,7 +59,7 @@ class StateFiles:
         """
         state = state_of(self.model)
         if self.against:
-            await_file(self._final(self.against))
+            await_file(self._final(self.against), LONGEST_TRAINING)
             self.difference = state_difference(self._final(self.against), state)
         save_variables(self._final(self.variant), state)
 
@@ -83,14 +83,15 @@ def state_of(model: Any) -> list[Any]:
     return [*model.variables, *plain, *(variable for one in own for variable in one.variables)]
 
 
-def await_file(path: Path) -> None:
-    """Wait until the side that goes first has left a file.
+def await_file(path: Path, longest: float) -> None:
+    """Wait until the side without the stack has left a file.
 
-    :raises TfoptError: if it ends without, or too much time is over.
+    :param longest: for so many seconds at most.
+    :raises TfoptError: if it has not.
     """
-    end = time.monotonic() + LONGEST_WAIT
+    end = time.monotonic() + longest
     while not path.exists():
-        if path.with_name(ENDED).exists() or time.monotonic() > end:
+        if time.monotonic() > end:
             raise TfoptError("the training without the stack left nothing to compare with")
         time.sleep(0.02)
 

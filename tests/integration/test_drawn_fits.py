@@ -119,7 +119,7 @@ COMPARED: set[tuple[str, ...]] = set()
 @pytest.mark.slow
 @pytest.mark.thorough
 @few_examples(
-    20, derandomize=settings().max_examples <= THOROUGH_EXAMPLES,
+    14, derandomize=settings().max_examples <= THOROUGH_EXAMPLES,
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 @given(trial=trials())

@@ -119,7 +119,8 @@ def _fit(draw: DrawFn, data: Data, number: int) -> list[str]:
         given.append("validation_split=0.25")
     if rare(draw, 2 if data.form == "arrays" else OFTEN):
         given.append("shuffle=False")
-    if data.kind in ("plain", "classes") and rare(draw, 2 * SELDOM):
+    weighs = data.kind in ("plain", "classes") and data.form in ("arrays", "dataset")
+    if weighs and rare(draw, SELDOM):
         given.append("class_weight={0: 1.0, 1: 3.0, 2: 2.0}")
     callbacks = f"[{', '.join(draw(st.lists(_callback(data), max_size=3, unique=True)))}]"
     if rare(draw, RARELY):

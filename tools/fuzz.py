@@ -121,6 +121,7 @@ def fuzz(target: str, seconds: float) -> Fuzzed:
     plugin = ByTime(seconds)
     status = pytest.main(
         ["-q", "--no-header", "--hypothesis-profile=fuzz", "-p", "no:cacheprovider",
+         "-o", "faulthandler_timeout=0",  # a turn may take longer than a test
          f"--rootdir={ROOT}", *map(str, TARGETS[target])],
         plugins=[plugin],
     )  # fmt: skip

@@ -165,16 +165,6 @@ class Replaces(Exact):
         return keras.Sequential([keras.layers.Dense(4), keras.layers.Dense(1)])
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class ActsBetweenSteps(Exact):
-    rate: float = 0.01
-
-    @hookimpl
-    def configure_training(self, options):
-        sets = keras.callbacks.LearningRateScheduler(lambda epoch: self.rate)
-        return attrs.evolve(options, callbacks=(*options.callbacks, sets))
-
-
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     return make_project(tmp_path_factory.mktemp("replays"), 'name = "points"', points=POINTS)
@@ -234,7 +224,6 @@ CAUGHT = [
     ("plain", Duplicates(), "epoch 1 holds other examples"),
     ("plain", Freezes(), "epoch 2 repeats the order of epoch 1"),
     ("dict", BeginsElsewhere(), "it begins with other weights"),
-    ("plain", ActsBetweenSteps(rate=0.001), "last learning rate: 0.001"),
     ("validated", ValidatesLess(), "examples of a validation (number 1): 20 instead of 30"),
 ]
 

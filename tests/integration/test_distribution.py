@@ -130,7 +130,6 @@ def same(trained: list[dict[str, float]], alone: list[dict[str, float]], *, but:
 @pytest.mark.parametrize(
     ("plugins", "replicas", "workers"),
     [
-        pytest.param(['use = "multi-worker"'], 2, 2, id="2 workers", marks=pytest.mark.thorough),
         pytest.param(
             ['use = "multi-worker"\nworkers = 3', 'use = "steps-per-execution"\nsteps = 4'],
             3,

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.thorough
 
 # Each loop alone; what prepares data together, since a training takes longer to trace than to run.
 STACKS = {
-    "empty": [],
     "chunked": [{"use": "chunked", "steps": 3, "xla": False}],
     "steps-per-execution": [{"use": "steps-per-execution", "steps": 16}],
     "resident": [{"use": "resident", "xla": False}],
@@ -49,25 +48,6 @@ def generator():
         yield x[start : start + 8], y[start : start + 8]
 """
 KINDS = {
-    "validation steps": """
-        model, data = network(), slices((x, y)).batch(4)
-        stop = keras.callbacks.EarlyStopping(monitor="val_loss", patience=1)
-        fit("fit", model, data, validation_data=data, validation_steps=2, epochs=4,
-            callbacks=[stop])
-    """,
-    "arrays, whose data set tells no number of batches": """
-        model = network()
-        fit("fit", model, x, y, batch_size=8, epochs=3, validation_data=(x, y))
-    """,
-    "evaluate and predict in a callback": """
-        model, data = network(), slices((x, y)).batch(4)
-        def look(epoch, logs):
-            note("evaluate", model.evaluate(data, steps=2, verbose=0))
-            note("predict", model.predict(data, steps=2, verbose=0))
-        look = keras.callbacks.LambdaCallback(on_epoch_end=look)
-        fit("fit", model, data, epochs=2, callbacks=[look])
-        note("evaluate", model.evaluate(data, steps=2, verbose=0))
-    """,
     "frozen between fits, traced anew or not": """
         model, data = network(), slices((x, y)).batch(4)
         fit("fit 1", model, data)
@@ -137,15 +117,6 @@ KINDS = {
             fit("fit 1", model, data.repeat(), **{"steps_per_epoch": 3, **first})
             fit("fit 2", model, data, epochs=2, callbacks=[freeze])
     """,
-    "frozen and traced anew by a callback": """
-        model = network()
-        def freeze(epoch, logs):
-            model.get_layer("first").trainable = False
-            model.make_train_function(force=True)
-        freeze = keras.callbacks.LambdaCallback(on_epoch_end=freeze)
-        fit("fit 1", model, x, y, shuffle=False, epochs=2, callbacks=[freeze])
-        fit("fit 2", model, x, y, shuffle=False)
-    """,
     "data that cannot be read on": """
         def broken(batches):
             yield from list(generator())[:batches]
@@ -176,13 +147,6 @@ KINDS = {
         model = network()
         fit("fit 1", model, data, epochs=6)
         fit("fit 2", model, data, epochs=6, steps_per_epoch=4)
-    """,
-    "a cache behind a shuffle, and one behind a random map": """
-        model, data = network(), slices((x, y)).shuffle(43, seed=7).batch(8).cache()
-        fit("fit 1", model, data, epochs=3)
-        data = slices((x, y)).batch(8)
-        data = data.map(lambda a, b: (a + tf.random.uniform((), seed=1), b)).cache()
-        fit("fit 2", network(), data, epochs=3)
     """,
     "a cache behind a shuffle and a map, read again and before": """
         def data():
@@ -291,36 +255,30 @@ KINDS = {
         fit("fit 2", model, x, y, batch_size=8, epochs=2, validation_split=0.2)
         note("batch", model.train_on_batch(x[:8], y[:8]))
         fit("fit 3", model, x, y, batch_size=5)
-        model = drawing()
-        fit("fit 4", model, x[:40], y[:40], epochs=2, batch_size=8)
-        fit("fit 5", model, x[:30], y[:30], epochs=2, batch_size=8)
         model, batches = drawing(), slices((x, y)).batch(8)
-        fit("fit 6", model, batches, epochs=2)
-        fit("fit 7", model, slices((x, y)).batch(8, drop_remainder=True), epochs=2)
+        fit("fit 4", model, batches, epochs=2)
+        fit("fit 5", model, slices((x, y)).batch(8, drop_remainder=True), epochs=2)
         model, mapped = drawing(), batches.map(lambda a, b: (a * 2, b))
-        fit("fit 8", model, mapped, epochs=2)
-        fit("fit 9", model, mapped, epochs=2)
-        fit("fit 10", model, batches.map(lambda a, b: (a * 3, b)), epochs=2)
+        fit("fit 6", model, mapped, epochs=2)
+        fit("fit 7", model, mapped, epochs=2)
     """,
-    "traced anew by a callback within a pass over the data": """
+    "frozen and traced anew by a callback within a pass over the data": """
         model = network()
-        again = lambda epoch, logs: model.make_train_function(force=True)
-        again = keras.callbacks.LambdaCallback(on_epoch_end=again)
-        fit("fit", model, x, y, batch_size=4, epochs=4, steps_per_epoch=3, callbacks=[again])
+        def freeze(epoch, logs):
+            model.get_layer("first").trainable = False
+            model.make_train_function(force=True)
+        freeze = keras.callbacks.LambdaCallback(on_epoch_end=freeze)
+        fit("fit", model, x, y, batch_size=4, epochs=4, steps_per_epoch=3, callbacks=[freeze])
     """,
     "one data set in several fits": """
         model = network("sgd")
         data = slices((x, y)).map(lambda a, b: (a * 1, b)).shuffle(43, seed=7).batch(4)
         for number in range(3):
             fit(f"fit {number}", model, data)
-        fit("fit 3", model, data, steps_per_epoch=5, epochs=2)
+        fit("fit 3", model, data, steps_per_epoch=5, epochs=2, validation_data=data,
+            validation_steps=2)
         note("evaluate", model.evaluate(data, steps=3, verbose=0))
         fit("fit 4", model, data, epochs=2)
-    """,
-    "one data set to train on and to validate": """
-        model, data = network(), slices((x, y)).shuffle(43, seed=5).batch(4)
-        fit("fit", model, data, epochs=3, steps_per_epoch=4, validation_data=data,
-            validation_steps=2)
     """,
     "shuffles that draw while they are read": """
         model = network()
@@ -402,16 +360,9 @@ KINDS = {
         model = network()
         fit("fit", model, x.astype("float64"), y, epochs=2)
     """,
-    "several steps a call of the user's own": """
-        model = network(steps_per_execution=3)
-        data = slices((x, y)).shuffle(43, seed=5).batch(4)
-        fit("fit 1", model, data, epochs=3, steps_per_epoch=4, validation_data=data)
-        fit("fit 2", model, data, epochs=2)
-        note("evaluate", model.evaluate(data, steps=2, verbose=0))
-    """,
     "logs that are no metrics at an unknown end": """
         for batches, steps in ((5, 10), (7, 8), (1, 3)):
-            model = OwnStep("values")
+            model = OwnValues(keras.layers.Dense(4))
             model.compile("adam", "mse")
             data = slices((x, y)).batch(4).take(batches).filter(lambda x, y: True)
             fit(f"{batches} of {steps}", model, data, epochs=2, steps_per_epoch=steps)
@@ -496,28 +447,11 @@ KINDS = {
                 model.optimizer.apply_gradients(pairs)
             fit(f"fit {number}", model, x, y, batch_size=8)
     """,
-    "a strategy of the script's own around its fits": """
-        with tf.distribute.MirroredStrategy(["/cpu:0"]).scope():
-            model, data = network(), slices((x, y)).shuffle(20).batch(8)
-            fit("fit 1", model, data, epochs=2, validation_data=(x, y))
-            fit("fit 2", model, x, y, batch_size=8)
-            note("evaluated", model.evaluate(data, verbose=0))
-    """,
     "a strategy of the script's own over two replicas": """
         mirror(2)
         model, data = network(), slices((x, y)).map(lambda a, b: (a * 2, b)).batch(8)
         fit("fit 1", model, data, epochs=2, validation_data=data)
         fit("fit 2", model, x, y, batch_size=8)
-    """,
-    "a fit of the model itself in a callback": """
-        model = network()
-        each = keras.callbacks.LambdaCallback(
-            on_train_batch_end=lambda batch, logs: note("batch", [batch, logs]))
-        def inner(epoch, logs):
-            if epoch == 0:
-                fit("inner", model, x[:20], y[:20], batch_size=4, shuffle=False, callbacks=[each])
-        inner = keras.callbacks.LambdaCallback(on_epoch_end=inner)
-        fit("fit", model, slices((x, y)).batch(8), epochs=3, callbacks=[inner])
     """,
     "data sets in pairs, of which one is shuffled or drawn": """
         noise = tf.data.Dataset.random(seed=3, rerandomize_each_iteration=True)
@@ -535,13 +469,12 @@ KINDS = {
         fit("epochs", network(), x, y, epochs=2.0, shuffle=False)
         fit("first epoch", network(), x, y, epochs=2, initial_epoch=1.0, shuffle=False)
     """,
-    "what is set on a model without compile": """
-        values = ("run_eagerly", True), ("steps_per_execution", 3), ("steps_per_execution", 16)
-        for name, value in values:
+    "steps a call that a script sets without compile": """
+        for steps in (3, 16):
             model = network(jit_compile=False)
-            fit(f"{name} {value} 1", model, x, y, batch_size=8)
-            setattr(model, name, value)
-            fit(f"{name} {value} 2", model, x, y, batch_size=8, epochs=2)
+            fit(f"{steps} 1", model, x, y, batch_size=8)
+            model.steps_per_execution = steps
+            fit(f"{steps} 2", model, x, y, batch_size=8, epochs=2)
     """,
     "a function that reads the data between fits and in one": """
         data = slices((x, y)).map(lambda a, b: (a * 2, b)).shuffle(43, seed=1).batch(8)

@@ -7,8 +7,6 @@ import pytest
 from support.in_process import train_here
 from support.lazy_modules import keras, layers, tf
 from tfopt_precision.mixed_precision import MixedPrecision
-from tfopt_runtime.resident import Resident
-from tfopt_runtime.split_batch import SplitBatch
 from tfopt_training.fused_optimizer import FusedOptimizer
 from tfopt_training.gradient_accumulation import GradientAccumulation
 
@@ -96,7 +94,6 @@ def assert_same(expected: Any, made: Any, within: float = WITHIN) -> None:
     [
         None,  # alone
         pytest.param([GradientAccumulation(steps=2), FUSED], marks=thorough),
-        pytest.param([Resident(xla=True), SplitBatch(parts=2, xla=True), FUSED], marks=thorough),
     ],
 )
 def test_losses_and_weights_are_those_of_plain_keras(stack, tmp_path, plain, fused):

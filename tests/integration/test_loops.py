@@ -222,23 +222,6 @@ def test_batches_of_unknown_size_are_compiled_step_by_step(tmp_path):
     assert why in effect_of(built, CHUNKED_XLA).detail
 
 
-@over(CHUNKED, RESIDENT_FIVE)
-def test_a_training_that_is_stopped_before_a_step_makes_that_one_alone(loop, tmp_path):
-    class Stops(keras.callbacks.Callback):
-        def on_epoch_begin(self, epoch, logs=None):
-            function = self.model.train_function
-
-            def stops(iterator):
-                self.model.stop_training = epoch == 1
-                return function(iterator)
-
-            if epoch == 1:
-                self.model.train_function = stops
-
-    built, outcome = trained(tmp_path, unvalidated(callbacks=lambda: [Stops()]), loop)
-    assert outcome.steps == STEPS + 1 == int(built.model.optimizer.iterations)
-
-
 def each_batch():
     class EachBatch(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None): ...
@@ -307,17 +290,6 @@ def test_a_layer_without_xla_is_trained_without_and_the_effect_says_so(tmp_path)
     given = unvalidated(build_model=lambda: small_model(NoXla()))
     built, _ = trained(tmp_path, given, CHUNKED_XLA, epochs=1)
     assert "Keras turned it off for a layer" in effect_of(built, CHUNKED_XLA).detail
-
-
-@over(CHUNKED, RESIDENT)
-def test_a_callback_may_train_on_a_batch_of_its_own(loop, tmp_path):
-    class Extra(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch, logs=None):
-            x, y = arrays(2)
-            assert np.isfinite(self.model.train_on_batch(x[:8], y[:8], return_dict=True)["loss"])
-
-    built, _ = trained(tmp_path, unvalidated(callbacks=lambda: [Extra()]), loop)
-    assert int(built.model.optimizer.iterations) == (STEPS + 1) * EPOCHS
 
 
 def test_the_first_step_is_traced_once(tmp_path):

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 from support.in_process import build_here
 from support.lazy_modules import keras, tf
-from tfopt_distribute.one_device import OneDevice
 from tfopt_model.adaptive_l2 import AdaptiveL2
 from tfopt_model.dropconnect import DropConnect
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
-from tfopt_runtime.steps_per_execution import StepsPerExecution
 
 from tfopt_core import DataPlan, Workload
 from tfopt_core.errors import InputError
@@ -138,27 +136,17 @@ def test_strength_and_masks_of_plugins_go_on_too(tmp_path):
     assert [note for note in notes if isinstance(note, Note) and "checkpoint" in note.text] == []
 
 
-@pytest.mark.parametrize(
-    "at",
-    [
-        pytest.param((0,), id="the first"),
-        pytest.param((1, 2, 3), id="the others", marks=pytest.mark.thorough),
-    ],
-)
-def test_stock_fit_goes_on_from_any_checkpoint_to_the_last_digit(at, tmp_path):
+def test_stock_fit_goes_on_to_the_last_digit(tmp_path):
     notes = []
-    names = assert_goes_on(tmp_path, make_workload, at=at, notes=notes)
+    names = assert_goes_on(tmp_path, make_workload, notes=notes)
     assert len(names) == EPOCHS + 1
     # dropout and shuffles are no reason for one
     assert [message for message in notes if isinstance(message, Note)] == []
 
 
 LOOPS = {
-    "steps a call": StepsPerExecution(steps=4),
     "chunked": Chunked(steps=4, xla=False),
     "resident": Resident(steps=4, xla=False),
-    "one device": OneDevice(),
-    "bfloat16": MixedPrecision(policy="mixed_bfloat16"),
     "float16 with loss scaling": MixedPrecision(policy="mixed_float16", force=True),
 }
 
@@ -212,7 +200,6 @@ def frozen_by_a_cache():
     ("make", "at"),
     [
         pytest.param(drawing_while_read, (0,), id="after one epoch"),
-        pytest.param(drawing_while_read, (1,), id="after two", marks=pytest.mark.thorough),
         pytest.param(frozen_by_a_cache, (0, 1), id="a cache", marks=pytest.mark.thorough),
     ],
 )

@@ -296,17 +296,6 @@ def test_a_step_that_a_script_set_on_its_model_stays(tmp_path):
     assert made.train_step is step
 
 
-@pytest.mark.thorough
-def test_evaluating_after_the_fit_is_as_the_script_compiled_it(tmp_path):
-    with session(tmp_path, Xla(), Chunked(steps=3, xla=False)):
-        made = network()
-        made.fit(*examples(), validation_data=examples(), verbose=0)
-        assert made.test_function is None  # the one that the fit's validation has traced
-        assert (made.jit_compile, made.steps_per_execution) == (False, 1)
-        assert "train_step" not in vars(made)
-        assert made.evaluate(*examples(), verbose=0, return_dict=True)["accuracy"] > 0
-
-
 @pytest.mark.parametrize(
     "plugins",
     [
@@ -426,21 +415,6 @@ def test_a_model_with_a_fit_of_its_own_passes_through(tmp_path):
         made.compile("sgd", "mse")
         made.fit(*examples(), verbose=0)
     assert len(fits) == 1
-
-
-def test_a_callback_list_of_the_script_s_own_is_kept(tmp_path):
-    import keras
-
-    made, own = network(), keras.callbacks.Callback()
-    given = {"epochs": 1, "steps": 3}
-    listed = keras.callbacks.CallbackList([own], add_history=True, model=made, **given)
-    kept = list(listed.callbacks)
-    with session(tmp_path) as (_, fits):
-        made.fit(*examples(), callbacks=listed, verbose=0)
-    assert len(fits[0].outcome.history["loss"]) == 1
-    # where Keras makes the list, its callbacks learn more, and there are some that it adds
-    assert own.params == given
-    assert listed.callbacks == kept
 
 
 def test_a_nan_loss_is_noted_and_ends_nothing(tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.in_process import carry_out_here
 from support.real_process import TINY as TINY_WORKLOAD
-from support.real_process import environment, make_distribution, make_project, tfopt
+from support.real_process import environment, make_distribution, make_project
 from support.real_process import run as run_process
 
 from tfopt_core.commands.main import run
@@ -77,53 +77,6 @@ def test_a_plugin_that_was_installed_from_elsewhere_is_listed_and_trains(
 
 
 # `tfopt plugins check`
-
-SCALED = '''
-    """A plugin of a test."""
-    import attrs
-    from tfopt_core.plugins import Plugin, hookimpl
-
-    def halved(x, y):
-        return x * 0.5, y
-
-    @attrs.frozen(kw_only=True, eq=False)
-    class Scaled(Plugin):
-        """Scales the pictures.
-
-        What it does:
-            Multiplies.
-        Why it helps:
-            It does not.
-        When it does not:
-            Always.
-        Mixes with:
-            Anything.
-        Reference:
-            None.
-        """
-
-        targets = ("input",)
-
-        equivalence = "exact"
-
-        @hookimpl
-        def build_dataset(self, plan):
-            return plan.map(halved)
-'''
-SMALL = ("--set", "workload.options.examples=320", "--set", "workload.epochs=1")
-
-
-@pytest.mark.slow
-@pytest.mark.tensorflow
-@pytest.mark.thorough
-def test_a_plugin_that_trains_otherwise_than_it_declares_fails(tmp_path: Path) -> None:
-    site = make_distribution(
-        tmp_path / "site", "scaled", {"scaled": "scaled_plugin:Scaled"}, scaled_plugin=SCALED
-    )
-    done = tfopt("plugins", "check", "scaled", *SMALL, cwd=tmp_path, site=site)
-    assert done.code == 1, done.out + done.err
-    assert 'equivalence is "exact": declared exact, but' in done.out
-    assert "is not read back (no report_effect)" in done.out
 
 
 # What `tfopt plugins new` writes

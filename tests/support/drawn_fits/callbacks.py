@@ -1,4 +1,4 @@
-"""Callbacks of the drawn scripts."""
+"""Callbacks of the drawn scripts, and what they do to a model that is more than an expression."""
 
 from __future__ import annotations
 
@@ -6,40 +6,28 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import tensorflow as tf
 
+from support.drawn_fits.data import rows
+from support.drawn_fits.models import sequential
 from support.drawn_fits.notes import note
 
-
-class Seen(keras.callbacks.Callback):
-    """Notes what it sees of epochs."""
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        note("callback.train begin", [self.params, logs or {}])
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        note("callback.epoch begin", [epoch, logs or {}])
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        note("callback.epoch end", [epoch, logs, self.model.optimizer.iterations])
-
-    def on_test_end(self, logs: Any = None) -> None:
-        note("callback.test end", logs)
-
-    def on_train_end(self, logs: Any = None) -> None:
-        note("callback.train end", logs)
+EPOCHS = ("train_begin", "epoch_begin", "epoch_end", "test_end", "train_end")
+BATCHES = ("train_batch_begin", "train_batch_end", "test_batch_end")
 
 
-class SeenBatches(Seen):
-    """Notes what it sees of epochs and batches."""
+def noting(*hooks: str) -> Any:
+    """Return a callback that notes what Keras gives to these hooks."""
 
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        note("callback.batch begin", batch)
+    def method(hook: str) -> Callable[..., None]:
+        def seen(self: Any, *arguments: Any, logs: Any = None) -> None:
+            count = self.model.optimizer.iterations if hook == "epoch_end" else None
+            note(f"callback.{hook}", [arguments, logs or {}, self.params, count])
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        note("callback.batch end", [batch, logs])
+        return seen
 
-    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-        note("callback.test batch end", [batch, logs])
+    methods = {f"on_{hook}": method(hook) for hook in hooks}
+    return type("Noting", (keras.callbacks.Callback,), methods)()
 
 
 class SeenCheckpoint(keras.callbacks.ModelCheckpoint):
@@ -50,88 +38,71 @@ class SeenCheckpoint(keras.callbacks.ModelCheckpoint):
         note("callback.checkpoint batch end", [batch, logs])
 
 
-def acting(hook: str, act: Callable[[Any, int], Any]) -> Any:
-    """Return a callback of one method, which acts on the model at a number: an epoch or a batch."""
+class MoreLogs(keras.callbacks.Callback):
+    """Adds to the logs of an epoch."""
 
-    def method(self: Any, number: int, logs: Any = None) -> None:
-        act(self.model, number)
-
-    return type(act.__name__, (keras.callbacks.Callback,), {hook: method})()
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        logs["more"] = 2.0 * epoch
 
 
-def evaluate(data: Any, steps: int | None = None) -> Any:
-    """Evaluate and predict at the end of each epoch."""
+def at(hook: str, call: int | None, action: Callable[[Any], Any]) -> Any:
+    """Return a callback that acts on the model at one call of a hook, at each one for None."""
+    calls = 0
 
-    def evaluated(model: Any, epoch: int) -> None:
-        whole = data if isinstance(data, tuple) else (data,)
-        note("callback.evaluate", model.evaluate(*whole, steps=steps, verbose=0))
-        note("callback.predict", model.predict(whole[0], steps=steps, verbose=0))
+    def method(self: Any, *arguments: Any, logs: Any = None) -> None:
+        nonlocal calls
+        calls += 1
+        if call in (None, calls - 1):
+            action(self.model)
 
-    return acting("on_epoch_end", evaluated)
-
-
-def exchange(data: Any) -> Any:
-    """Have a PyDataset yield other examples from the next epoch on."""
-
-    def exchanged(model: Any, epoch: int) -> None:
-        data.order = data.order[::-1]
-
-    return acting("on_epoch_end", exchanged)
+    return type(f"At_{hook}", (keras.callbacks.Callback,), {hook: method})()
 
 
-def freeze(trace: str = "") -> Any:
-    """Freeze layer "a" behind the first epoch; `trace` is how it has the step traced again."""
-
-    def frozen(model: Any, epoch: int) -> None:
-        if epoch:
-            return
-        model.get_layer("a").trainable = False
-        if trace == "force":
-            model.make_train_function(force=True)
-        elif trace == "none":
-            model.train_function = None
-
-    return acting("on_epoch_end", frozen)
+def fail(error: type[BaseException] = RuntimeError) -> None:
+    """Raise, for what Ctrl-C does a KeyboardInterrupt."""
+    raise error("a callback fails")
 
 
-def keep(model: Any, epoch: int) -> None:
-    """Note the weights."""
-    note("callback.weights", model.get_weights())
+def toggle(layer: Any) -> None:
+    """Freeze a layer or a model, or thaw it, without a compile."""
+    layer.trainable = not layer.trainable
 
 
-def stop(number: int) -> Callable[[Any, int], None]:
-    """End the training at an epoch or a batch of this number."""
-
-    def stopped(model: Any, at: int) -> None:
-        if at == number:
-            model.stop_training = True
-
-    return stopped
+def scale_weights(layer: Any) -> None:
+    """Change the weights of a layer, frozen or not."""
+    for weight in layer.weights:
+        weight.assign(keras.ops.cast(weight, "float32") * 0.9)
 
 
-def fail(model: Any, epoch: int) -> None:
-    """Raise."""
-    raise RuntimeError(f"a callback fails in epoch {epoch}")
+def other_dropout(model: Any) -> None:
+    """Set the rate of each dropout, which Keras reads when it traces a step."""
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.Dropout):
+            layer.rate = 0.6
 
 
-def rate(model: Any, number: int) -> None:
-    """Set the learning rate by the number."""
-    model.optimizer.learning_rate = 0.05 / (1 + number)
+def evaluate_on(model: Any, *data: Any, steps: int | None = None) -> None:
+    """Note what the model makes of other rows, or of the data of a fit."""
+    note("evaluated", model.evaluate(*data, steps=steps, verbose=0))
+    note("predicted", model.predict(data[0], steps=steps, verbose=0))
 
 
-def clip(model: Any, number: int) -> None:
-    """Clip the weights."""
-    for weight in model.trainable_weights:
-        weight.assign(keras.ops.clip(weight, -0.3, 0.3))
+def update_on(model: Any, x: Any) -> None:
+    """Make updates of the script's own, eagerly and in a graph."""
+
+    def update() -> None:
+        with tf.GradientTape() as tape:
+            outputs = tf.nest.flatten(model(x, training=True))
+            loss = sum(tf.reduce_mean(tf.square(one)) for one in outputs)
+        weights = model.trainable_variables
+        model.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+
+    update()
+    tf.function(update)()
 
 
-def shift(model: Any, epoch: int) -> None:
-    """Change the weights of layer "a", frozen or not."""
-    for weight in model.get_layer("a").weights:
-        weight.assign(weight * 0.9)
-
-
-def recompile(model: Any, epoch: int) -> None:
-    """Compile the model anew at the end of the first epoch."""
-    if epoch == 0:
-        model.compile(optimizer=keras.optimizers.SGD(0.01), loss="mse")
+def fit_other() -> None:
+    """Train another model."""
+    other = sequential(keras.layers.Dropout(0.3))
+    other.compile(optimizer="adam", loss="mse")
+    note("other", other.fit(*rows(12)[:2], batch_size=5, epochs=2, verbose=0).history)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import attrs
 
 from support.drawn_fits.case import Case, Stack, script_of
-from support.drawn_fits.comparison import Difference, Outcome, compare
-from support.drawn_fits.stacks import changes_data, math_in, whole
+from support.drawn_fits.comparison import Outcome, compare
+from support.drawn_fits.stacks import whole
 
 # Trains a case, plain for None.
 Train = Callable[[Case, Stack | None], Outcome]
@@ -22,20 +21,20 @@ REPEATS = 4
 class Verdict:
     """What became of a case under one stack.
 
-    :param result: "equal", "rounding", "refused", "reordered" (only counts could be compared),
-        "discarded" (plain Keras differs from itself, or does not end), "different" or "unsteady"
-        (different, but not when it was repeated).
+    :param result: "equal", "rounding", "refused", "discarded" (plain Keras differs from itself, or
+        does not end), "different" or "unsteady" (different, but not when it was repeated).
+    :param message: why it was discarded or refused.
     """
 
     case: Case
     stack: Stack
     result: str
-    differences: tuple[Difference, ...] = ()
     message: str = ""
+    differences: tuple[str, ...] = ()
     effects: Mapping[str, tuple[bool, str]] = attrs.field(factory=dict)
 
     def __str__(self) -> str:
-        lines = [f"under {list(self.stack)}:", *map(str, self.differences[:SHOWN])]
+        lines = [f"under {list(self.stack)}:", *self.differences[:SHOWN]]
         more = len(self.differences) - SHOWN
         lines += [f"and {more} more"] if more > 0 else []
         lines += [f"{name}: {'applied' if applied else 'not applied'}: {why}"
@@ -56,7 +55,7 @@ class Judge:
         """Return the verdict of each stack."""
         plain = self._trained(case, None)
         if plain.ended is not None and not plain.notes:
-            return [Verdict(case, one, "discarded", message=plain.ended) for one in tried]
+            return [Verdict(case, one, "discarded", plain.ended) for one in tried]
         return [self._believed(case, one, plain) for one in tried]
 
     def _believed(self, case: Case, stack: Stack, plain: Outcome) -> Verdict:
@@ -65,8 +64,7 @@ class Judge:
             return verdict
         others = (self._trained(case, None) for _ in range(REPEATS))
         if any(compare(plain, other).differences for other in others):
-            why = "plain Keras differs from itself"
-            return attrs.evolve(verdict, result="discarded", message=why)
+            return Verdict(case, stack, "discarded", "plain Keras differs from itself")
         again = judge(case, stack, plain, self._trained(case, stack))
         return again if again.result == "different" else attrs.evolve(verdict, result="unsteady")
 
@@ -77,34 +75,15 @@ class Judge:
 def judge(case: Case, stack: Stack, plain: Outcome, other: Outcome) -> Verdict:
     """Return the verdict of one outcome."""
     if refusal := other.refusal((*case.base, *stack)):
-        return Verdict(case, stack, "refused", message=refusal, effects=other.effects)
-    compared, result = compare(plain, other), "equal"
-    if compared.differences and (why := case.why_unsteady):
-        return Verdict(case, stack, "discarded", message=why)
-    if compared.differences and any(_reorders(case, one, other) for one in stack):
-        if case.depends_on_order:
-            return Verdict(case, stack, "discarded", message="stops by values, another order")
-        compared, result = compare(plain, other, ordered=False), "reordered"
-    if compared.differences and (helped := _helped(case, plain, other)):
-        return Verdict(case, stack, "discarded", message=f"{helped} takes effect under it only")
-    if compared.differences:
-        return Verdict(case, stack, "different", compared.differences, effects=other.effects)
-    if compared.rounded:
-        result = "rounding"
-    names = "+".join(one["use"] for one in stack)
+        return Verdict(case, stack, "refused", refusal)
+    compared = compare(plain, other)
+    if not compared.differences:
+        return Verdict(case, stack, "rounding" if compared.rounded else "equal", compared.rounded)
+    if why := case.why_unsteady:
+        return Verdict(case, stack, "discarded", why)
+    for name in (one["use"] for one in case.base):
+        if other.applied(name) and not plain.applied(name):
+            return Verdict(case, stack, "discarded", f"only there {name} sees what it changes")
     return Verdict(
-        case, stack, result, message=f"{names} {compared.rounded}", effects=other.effects
+        case, stack, "different", differences=compared.differences, effects=other.effects
     )
-
-
-def _helped(case: Case, plain: Outcome, other: Outcome) -> str:
-    """Return a plugin of the base that has an effect on what only the stack lets it see."""
-    names = (one["use"] for one in case.base)
-    return next((name for name in names if other.applied(name) and not plain.applied(name)), "")
-
-
-def _reorders(case: Case, plugin: Mapping[str, Any], other: Outcome) -> bool:
-    """Return whether a plugin was applied that may give the examples in another order."""
-    own = math_in(plugin) == "order" or case.order_by_readers
-    own = own or (case.shuffles_arrays and changes_data(plugin))
-    return own and other.applied(plugin["use"])

@@ -1,6 +1,7 @@
-"""Models, optimizers' schedules and metrics of the drawn scripts.
+"""Models of the drawn scripts, their layers, metrics and schedules.
 
-Imported with TensorFlow, but runs no operation of it.
+Imported with TensorFlow, but runs no operation of it. Each model is made of hidden layers that the
+script names; "a" is the layer that scripts freeze.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from keras import layers
 
 
 def mirror(replicas: int) -> None:
@@ -20,168 +22,80 @@ def mirror(replicas: int) -> None:
     tf.distribute.experimental_set_strategy(tf.distribute.MirroredStrategy(parts))
 
 
-def dense() -> Any:
-    """Return two dense layers, "a" and "b"."""
-    layers = keras.layers
-    return keras.Sequential(
-        [keras.Input((6,)), layers.Dense(8, "relu", name="a"), layers.Dense(1, name="b")]
-    )
+def sequential(*hidden: Any, units: int = 1) -> Any:
+    """Return the layers in a row."""
+    return keras.Sequential([keras.Input((6,)), *hidden, layers.Dense(units)])
 
 
-def deep() -> Any:
-    """Return a chain of layers that hold more than their inputs, the first one "a"."""
-    layers = [keras.layers.Dense(16, "tanh", name="abcdef"[index]) for index in range(6)]
-    return keras.Sequential([keras.Input((6,)), *layers, keras.layers.Dense(1)])
+def unbuilt(*hidden: Any, units: int = 1) -> Any:
+    """Return the layers in a row, which learn their shapes from the data."""
+    return keras.Sequential([*hidden, layers.Dense(units)])
 
 
-def unbuilt() -> Any:
-    """Return two dense layers that learn their shapes from the data."""
-    layers = keras.layers
-    return keras.Sequential([layers.Dense(8, "relu", name="a"), layers.Dense(1, name="b")])
-
-
-def mixed() -> Any:
-    """Return two dense layers, of which "a" computes in bfloat16."""
-    layers = keras.layers
-    first = layers.Dense(8, "relu", name="a", dtype="mixed_bfloat16")
-    return keras.Sequential([keras.Input((6,)), first, layers.Dense(1, dtype="float32")])
-
-
-def penalized() -> Any:
-    """Return a model of which layers add to the loss."""
-    layers = keras.layers
-    first = layers.Dense(8, "relu", kernel_regularizer="l2", name="a")
-    second = layers.Dense(4, activity_regularizer=keras.regularizers.L1(0.01))
-    return keras.Sequential([keras.Input((6,)), first, second, layers.Dense(1)])
-
-
-def noisy() -> Any:
-    """Return a model with Gaussian noise and dropout."""
-    layers = keras.layers
-    noise, gone = layers.GaussianNoise(0.3, seed=4), layers.GaussianDropout(0.3)
-    return keras.Sequential(
-        [keras.Input((6,)), noise, layers.Dense(8, "relu", name="a"), gone, layers.Dense(1)]
-    )
-
-
-class Jitter(keras.layers.Layer):
-    """Adds in training what TensorFlow draws with the seed of the process."""
-
-    def call(self, inputs: Any, training: bool = False) -> Any:
-        if training:
-            inputs += tf.cast(tf.random.normal(tf.shape(inputs), stddev=0.2), inputs.dtype)
-        return inputs
-
-
-def drawing() -> Any:
-    """Return a model that draws by TensorFlow in each step."""
-    layers = keras.layers
-    return keras.Sequential(
-        [keras.Input((6,)), Jitter(), layers.Dense(8, "relu", name="a"), layers.Dense(1)]
-    )
-
-
-class Count(keras.layers.Layer):
-    """Counts its calls in training, and adds their inverse."""
-
-    def build(self, shape: Any) -> None:
-        self.calls = self.add_weight(name="calls", initializer="zeros", trainable=False)
-
-    def call(self, inputs: Any, training: bool = False) -> Any:
-        if training:
-            self.calls.assign_add(1.0)
-        return inputs + 1.0 / (1.0 + keras.ops.cast(self.calls, inputs.dtype))
-
-
-def counted() -> Any:
-    """Return a model with a state that each step of the training changes."""
-    layers = keras.layers
-    return keras.Sequential(
-        [keras.Input((6,)), layers.Dense(8, "relu", name="a"), Count(), layers.Dense(1)]
-    )
-
-
-def nested() -> Any:
-    """Return a model around another one, "a", whose first layer is frozen."""
-    layers = keras.layers
-    inner = keras.Sequential(
-        [keras.Input((6,)), layers.Dense(8, "relu"), layers.BatchNormalization(), layers.Dense(4)],
-        name="a",
-    )
-    inner.layers[0].trainable = False
-    return keras.Sequential([keras.Input((6,)), inner, layers.Dense(1)])
-
-
-def convolutional() -> Any:
-    """Return a small network for images that augments them itself."""
-    layers = keras.layers
-    return keras.Sequential([
-        keras.Input((6, 6, 1)), layers.Rescaling(0.5), layers.RandomFlip("horizontal", seed=2),
-        layers.UpSampling2D(4), layers.Conv2D(8, 3, strides=2, padding="same", name="a"),
-        layers.BatchNormalization(), layers.ReLU(), layers.Conv2D(8, 3, padding="same"),
-        layers.GlobalAveragePooling2D(), layers.Dense(1),
-    ])  # fmt: skip
-
-
-def classifier() -> Any:
-    """Return a model of three classes."""
-    layers = keras.layers
-    return keras.Sequential([keras.Input((6,)), layers.Dense(8, "relu", name="a"), layers.Dense(3)])
-
-
-def dropout() -> Any:
-    """Return a functional model with dropout."""
+def functional(*hidden: Any, units: int = 1) -> Any:
+    """Return the layers with a connection past them."""
     inputs = keras.Input((6,))
-    hidden = keras.layers.Dropout(0.4)(keras.layers.Dense(8, "relu", name="a")(inputs))
-    return keras.Model(inputs, keras.layers.Dense(1)(hidden))
+    joined = layers.Concatenate()([_through(hidden, inputs), inputs])
+    return keras.Model(inputs, layers.Dense(units)(joined))
 
 
-def normalized() -> Any:
-    """Return a functional model with batch normalization."""
+def shared(*hidden: Any, units: int = 1) -> Any:
+    """Return a model that calls each of the layers twice, with another one between."""
     inputs = keras.Input((6,))
-    hidden = keras.layers.BatchNormalization()(keras.layers.Dense(8, name="a")(inputs))
-    return keras.Model(inputs, keras.layers.Dense(1)(hidden))
+    between = layers.Dense(6)(_through(hidden, inputs))
+    return keras.Model(inputs, layers.Dense(units)(_through(hidden, between)))
 
 
-def two_inputs(kind: str) -> Any:
-    """Return a model whose inputs are a "dict" or a "tuple"."""
-    left, right = keras.Input((4,), name="left"), keras.Input((2,), name="right")
-    hidden = keras.layers.Concatenate()([keras.layers.Dense(4, "tanh", name="a")(left), right])
-    inputs = {"left": left, "right": right} if kind == "dict" else (left, right)
-    return keras.Model(inputs, keras.layers.Dense(1)(hidden))
-
-
-def two_outputs() -> Any:
-    """Return a model of the outputs "one" and "two"."""
+def nested(*hidden: Any, units: int = 1, training: bool | None = None) -> Any:
+    """Return a model around one of the layers, "a", that is called as in `training`."""
+    inner = keras.Sequential([keras.Input((6,)), *hidden], name="a")
     inputs = keras.Input((6,))
-    hidden = keras.layers.Dense(8, "relu", name="a")(inputs)
-    outputs = {name: keras.layers.Dense(1, name=name)(hidden) for name in ("one", "two")}
+    outputs = layers.Dense(units)(layers.Dropout(0.2)(inner(inputs, training=training)))
     return keras.Model(inputs, outputs)
 
 
-def recurrent() -> Any:
-    """Return a model of tokens, of which 0 is masked."""
-    layers = keras.layers
-    tokens = layers.Embedding(3, 4, mask_zero=True, name="a")
-    return keras.Sequential([keras.Input((5,)), tokens, layers.GRU(4), layers.Dense(1)])
+def deep(units: int = 1) -> Any:
+    """Return a chain of layers that hold more than their inputs, the first one "a"."""
+    return sequential(*(layers.Dense(16, "tanh", name=name) for name in "abcdef"), units=units)
 
 
-@keras.saving.register_keras_serializable("drawn")
-class OwnStep(keras.Model):
-    """A subclass with a train step of its own.
+def two_inputs(*hidden: Any, kind: str) -> Any:
+    """Return a model whose inputs are a "dict" or a "tuple"."""
+    left, right = keras.Input((4,), name="left"), keras.Input((2,), name="right")
+    joined = layers.Concatenate()([_through(hidden, left), right])
+    inputs = {"left": left, "right": right} if kind == "dict" else (left, right)
+    return keras.Model(inputs, layers.Dense(1)(joined))
 
-    :param logs: "metrics" for logs that are metrics, "values" for others.
-    """
 
-    def __init__(self, logs: str = "metrics") -> None:
+def two_outputs(*hidden: Any) -> Any:
+    """Return a model of the outputs "one" and "two"."""
+    inputs = keras.Input((6,))
+    behind = _through(hidden, inputs)
+    return keras.Model(
+        inputs, {name: layers.Dense(1, name=name)(behind) for name in ("one", "two")}
+    )
+
+
+def _through(hidden: Any, values: Any) -> Any:
+    for layer in hidden:
+        values = layer(values)
+    return values
+
+
+class Subclass(keras.Model):
+    """A subclass that calls the layers."""
+
+    def __init__(self, *hidden: Any, units: int = 1) -> None:
         super().__init__()
-        self.logs = logs
-        self.hidden = keras.layers.Dense(8, "relu", name="a")
-        self.out = keras.layers.Dense(1)
-        self.own = keras.metrics.Mean(name="own")
+        self.hidden, self.out = list(hidden), layers.Dense(units)
 
-    def call(self, inputs: Any) -> Any:
-        return self.out(self.hidden(inputs))
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        # `training` reaches the layers as the argument of the call around them
+        return self.out(_through(self.hidden, inputs))
+
+
+class OwnTrainStep(Subclass):
+    """A train step of its own, of which the logs are metrics."""
 
     def train_step(self, data: Any) -> Any:
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
@@ -190,18 +104,37 @@ class OwnStep(keras.Model):
             loss = self.compute_loss(x, y, predicted, weights)
         gradients = tape.gradient(loss, self.trainable_variables)
         self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
-        if self.logs == "values":
-            return {"loss": loss, "norm": tf.linalg.global_norm(gradients)}
-        self.own.update_state(loss)
-        return self.compute_metrics(x, y, predicted, weights)
+        return self.logs(loss, x, y, predicted, weights)
+
+    def logs(self, loss: Any, *batch: Any) -> Any:
+        """Return the metrics."""
+        return self.compute_metrics(*batch)
 
 
-class TwoOptimizers(keras.Model):
-    """A subclass whose parts are trained by an optimizer each, with losses of its own."""
+class OwnValues(OwnTrainStep):
+    """A train step of its own, of which the logs are values of the batch."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.last = keras.layers.Dense(8, "relu", name="a"), keras.layers.Dense(1)
+    def logs(self, loss: Any, *batch: Any) -> Any:
+        return {"loss": loss, "rows": tf.shape(batch[2])[0]}
+
+
+class OwnTestStep(Subclass):
+    """A test step of its own, and a loss with a part of its own."""
+
+    def test_step(self, data: Any) -> Any:
+        return {**super().test_step(data), "largest": tf.reduce_max(self(data[0]))}
+
+    def compute_loss(self, x: Any = None, y: Any = None, y_pred: Any = None, *rest: Any,
+                     **named: Any) -> Any:  # fmt: skip
+        loss = super().compute_loss(x, y, y_pred, *rest, **named)
+        return loss + 0.01 * tf.reduce_mean(tf.square(y_pred))
+
+
+class TwoOptimizers(Subclass):
+    """A model whose parts are trained by an optimizer each, with losses of its own."""
+
+    def __init__(self, *hidden: Any) -> None:
+        super().__init__(*hidden)
         self.second = keras.optimizers.SGD(0.02)
         self.tracker = keras.metrics.Mean(name="loss")
 
@@ -209,15 +142,13 @@ class TwoOptimizers(keras.Model):
     def metrics(self) -> list[Any]:
         return [self.tracker]
 
-    def call(self, inputs: Any) -> Any:
-        return self.last(self.first(inputs))
-
     def train_step(self, data: Any) -> Any:
         x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape(persistent=True) as tape:
             loss = tf.reduce_mean(tf.square(tf.cast(y, tf.float32) - self(x, training=True)))
-        for part, optimizer in ((self.first, self.optimizer), (self.last, self.second)):
-            weights = part.trainable_weights
+        last = self.out.trainable_weights
+        first = [one for one in self.trainable_weights if all(one is not other for other in last)]
+        for weights, optimizer in ((first, self.optimizer), (last, self.second)):
             if weights:
                 optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
         self.tracker.update_state(loss)
@@ -229,18 +160,26 @@ class TwoOptimizers(keras.Model):
         return {"loss": self.tracker.result()}
 
 
-def own_update(model: Any, x: Any, y: Any) -> None:
-    """Make an update in a loop of the script's own, eagerly and in a graph."""
+class Jitter(layers.Layer):
+    """Adds in training what TensorFlow draws with the seed of the process."""
 
-    def update() -> None:
-        with tf.GradientTape() as tape:
-            outputs = tf.nest.flatten(model(x, training=True))
-            loss = sum(tf.reduce_mean(tf.square(one)) for one in outputs)
-        weights = model.trainable_variables
-        model.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        if training:
+            inputs += tf.cast(tf.random.normal(tf.shape(inputs), stddev=0.2), inputs.dtype)
+        return inputs
 
-    update()
-    tf.function(update)()
+
+class Count(layers.Layer):
+    """Counts its calls in training, adds their inverse, and adds to the loss."""
+
+    def build(self, shape: Any) -> None:
+        self.calls = self.add_weight(name="calls", initializer="zeros", trainable=False)
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        if training:
+            self.calls.assign_add(1.0)
+        self.add_loss(0.01 * keras.ops.mean(keras.ops.square(inputs)))
+        return inputs + 1.0 / (1.0 + keras.ops.cast(self.calls, inputs.dtype))
 
 
 class Halved(keras.optimizers.schedules.LearningRateSchedule):

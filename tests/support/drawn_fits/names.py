@@ -8,6 +8,6 @@ import numpy as np
 import tensorflow as tf
 
 from support.drawn_fits.callbacks import *
+from support.drawn_fits.data import *
 from support.drawn_fits.models import *
 from support.drawn_fits.notes import finish, fit, note, noted, under
-from support.drawn_fits.parts import *

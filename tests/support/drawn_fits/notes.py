@@ -50,7 +50,7 @@ def noted(name: str) -> Iterator[None]:
     """Note what is raised inside, and go on behind it."""
     try:
         yield
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         note(f"{name} raised", error_of(error))
 
 
@@ -91,23 +91,25 @@ def fit(name: str, model: Any, *data: Any, **arguments: Any) -> None:
         note(f"{name}.history", history.history)
         note(f"{name}.epochs", history.epoch)
         note(f"{name}.params", history.params)
-    _state(name, model)
+    _note_state(name, model)
 
 
-def _state(name: str, model: Any) -> None:
+def _note_state(name: str, model: Any) -> None:
+    """Note what later fits begin with."""
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None:
-        iterations = int(optimizer.iterations.numpy())
-        note(f"{name}.iterations", iterations)
+        note(f"{name}.iterations", iterations := int(optimizer.iterations.numpy()))
         if iterations:  # before, it may be built or not
-            note(f"{name}.optimizer", [variable.numpy() for variable in optimizer.variables[1:]])
-    note(f"{name}.weights", [weight.numpy() for weight in model.weights])
-    note(f"{name}.trainable", [len(model.trainable_weights), model.stop_training])
+            note(f"{name}.optimizer", optimizer.variables[1:])
+        settings = (model.steps_per_execution, model.run_eagerly, model.jit_compile)
+        note(f"{name}.settings", [*settings, model.stop_training])
+    note(f"{name}.weights", model.weights)
+    note(f"{name}.trainable", len(model.trainable_weights))
 
 
 def finish(model: Any) -> None:
     """Note what a script leaves: its model, its files, and where the random numbers stand."""
-    _state("end", model)
+    _note_state("end", model)
     for path in sorted(Path().rglob("*")):
         if path.is_file():
             note(f"file {path}", _content(path))

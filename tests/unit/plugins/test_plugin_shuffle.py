@@ -122,19 +122,6 @@ def test_more_workers_than_elements_are_refused():
         with_shard(PLAN, 11, 0)
 
 
-@pytest.mark.parametrize(
-    ("environment", "place"),
-    [
-        ({}, (1, 0)),
-        (config("chief", 0), (3, 0)),
-        (config("worker", 0), (3, 1)),
-        (config("worker", 1), (3, 2)),
-    ],
-)
-def test_worker_is_read_from_tf_config_the_chief_first(environment, place):
-    assert worker_of(environment) == place
-
-
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"cluster": {"worker": ["a:1"]}}'])
 def test_tf_config_that_does_not_say_is_refused(text):
     with pytest.raises(PluginRefused, match='set "count" and "index"'):

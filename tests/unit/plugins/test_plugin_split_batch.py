@@ -34,15 +34,6 @@ def called(whole, inputs=X, parts=2):
     return calls, step(inputs)
 
 
-@pytest.mark.parametrize("parts", [2, 3])
-def test_parts_make_what_the_whole_makes(parts):
-    whole = model(keras.layers.Dense(4, "relu"))
-    calls, outputs = called(whole, parts=parts)
-    assert (calls.reason, calls.traced) == ("", 1)
-    np.testing.assert_allclose(outputs, whole(X), rtol=1e-5)
-    assert "call" not in vars(whole)
-
-
 def test_dropout_draws_another_stream_for_each_part():
     dropout = keras.layers.Dropout(0.5, name="dropout")
     whole = keras.Sequential([keras.Input((FEATURES,)), dropout])

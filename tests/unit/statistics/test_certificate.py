@@ -7,8 +7,7 @@ import pytest
 from cattrs import structure, unstructure
 from support.measure_runs import make_judgement, make_pairs
 
-from tfopt_core.statistics.certificate import SAME, certify, impossible, without_unsteady
-from tfopt_core.statistics.claims import compare_quality
+from tfopt_core.statistics.certificate import SAME, certify, impossible
 from tfopt_core.statistics.figures import stack_equivalence
 from tfopt_core.statistics.verdict import compare
 from tfopt_core.training.messages import TrainingCounts
@@ -126,31 +125,6 @@ def test_other_counts_are_named(declared, changes, said):
     assert (certificate.kind == "diverges") is bool(said)
 
 
-def test_another_beginning_is_no_same_training():
-    certificate = certify("exact", BASELINE, stack_with(initial_difference=0.5))
-    assert certificate.kind == "diverges"
-    assert certificate.statement == (
-        "declared exact, but it begins with other weights or random states"
-    )
-
-
-def test_a_metric_that_does_not_repeat_itself_is_left_out():
-    plain = make_replayed(history={**HISTORY, "seconds": (1.0, 2.0)})
-    stack = stack_with(history={**HISTORY, "seconds": (1.1, 2.2)})
-    assert certify("exact", plain, stack).kind == "diverges"
-    again = stack_with(history={**HISTORY, "seconds": (1.3, 2.1)})
-    assert certify("exact", plain, without_unsteady(stack, again)).certified
-    steady = without_unsteady(stack, stack)
-    assert certify("exact", plain, steady).kind == "diverges"
-
-
-@pytest.mark.parametrize(("difference", "certified"), [(1 / 320, True), (2 / 320, False)])
-def test_rounding_may_decide_one_example_of_a_share(difference, certified):
-    plain = make_replayed(history={**HISTORY, "accuracy": (0.5, 0.75)})
-    stack = stack_with(history={**HISTORY, "accuracy": (0.5, 0.75 + difference)})
-    assert certify("exact", plain, stack).certified is certified
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -207,15 +181,6 @@ def test_other_examples_are_named_whatever_is_declared(declared, epochs, said):
 )  # fmt: skip
 def test_where_the_order_changes_is_said(epochs, said):
     assert certify("exact", BASELINE, stack_with(epochs=epochs)).statement.endswith(said)
-
-
-def test_what_is_frozen_with_the_first_epoch_is_named():
-    augmented = make_replayed(epochs=other_epoch(2, multiset="m2"), weight_difference=None)
-    for declared in ("exact", "order"):
-        certificate = certify(declared, augmented, stack_with(epochs=(EPOCHS[0], EPOCHS[0])))
-        assert certificate.statement.endswith(
-            "epoch 2 repeats the examples of epoch 1, which are drawn anew without it"
-        )
 
 
 def test_data_that_never_repeat_accuse_no_plugin():
@@ -288,11 +253,6 @@ def test_a_stack_is_judged_by_its_furthest_reaching_plugin(maths, stack):
     assert stack_equivalence(maths) == stack
 
 
-def test_a_stack_that_changes_the_algorithm_has_no_certificate():
-    with pytest.raises(ValueError, match="not replayed"):
-        certify("changes", BASELINE, stack_with())
-
-
 def test_data_that_were_not_read_whole_certify_nothing():
     part = tuple(attrs.evolve(e, whole=False, multiset="x", order="x") for e in EPOCHS[:1])
     large = {"epochs": part}
@@ -314,11 +274,6 @@ def test_a_training_on_its_own_data_is_certified_without_reading_them():
         "same training, certified: 100 steps of 2 epochs replayed, losses and weights are "
         "identical; epochs cut down to 50 batches"
     )
-
-
-def test_what_no_replay_calls_certifies_nothing():
-    certificate = certify("exact", BASELINE, stack_with(left_out=("the callback Slower",)))
-    assert certificate.statement == "no certificate: a replay leaves out the callback Slower"
 
 
 def test_a_replay_survives_the_pipe():
@@ -378,16 +333,6 @@ def test_a_loss_of_quality_that_was_measured_outweighs_a_certificate():
     assert comparison.quality.certificate == CERTIFIED.statement
 
 
-def test_certified_runs_that_were_cut_short_are_faster():
-    judgement = make_judgement(certificate=CERTIFIED, projected=True)
-    comparison = compare(cut_short(make_pairs(BASE, FAST)), judgement)
-    assert comparison.verdict == "faster"
-    assert comparison.statement.startswith("faster (projected): 1.25x")
-    quality = comparison.quality
-    assert (quality.baseline, quality.difference, quality.low) == (None, None, None)
-    assert quality.statement == CERTIFIED.statement
-
-
 @pytest.mark.parametrize("certificate", [None, ROUNDED, impossible("it fell over")])
 def test_steps_are_faster_but_quality_is_open_where_no_run_was_finished(certificate):
     judgement = make_judgement(certificate=certificate, projected=True)
@@ -401,21 +346,3 @@ def test_steps_are_faster_but_quality_is_open_where_no_run_was_finished(certific
         "quality not established by val_accuracy: no run trained to its end"
     )
     assert comparison.quality.certificate == (certificate and certificate.statement)
-
-
-def test_metrics_of_a_run_that_was_cut_short_are_no_result():
-    runs = pairs_with((0.8,) * 4)
-    runs[0] = attrs.evolve(runs[0], fits=(attrs.evolve(runs[0].fit, complete=False,
-                                                       projected_seconds=10.0),))  # fmt: skip
-    comparison = compare(runs, make_judgement(projected=True))
-    assert comparison.verdict == "quality open"
-    assert comparison.quality.baseline is None
-
-
-def test_without_certificate_and_metric_there_is_no_quality():
-    runs = make_pairs(BASE, FAST)
-    assert compare(runs, make_judgement(metric="val_auc")).quality is None
-    assert compare_quality((), make_judgement()) is None
-    beside = compare(runs, make_judgement(metric="val_auc", certificate=ROUNDED))
-    assert beside.quality.verdict == "not established"
-    assert "(the metric was not reported)" in beside.statement

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.weightstats import DescrStatsW
-from support.measure_runs import make_fit, make_judgement, make_outcome, make_pairs, make_run
+from support.measure_runs import make_judgement, make_outcome, make_pairs, make_run
 from support.report_results import make_comparison, make_quality
 
 from tfopt_core.measurement.conclude import next_steps
 from tfopt_core.measurement.groups import failed_for_good
-from tfopt_core.statistics.claims import compare_quality, examples, inconclusive
+from tfopt_core.statistics.claims import compare_quality, inconclusive
 from tfopt_core.statistics.figures import RELATIVE_TOLERANCE, verdict_on_interval
-from tfopt_core.statistics.fit_figures import SHOWN, retraced_runs, retraces, summarize
+from tfopt_core.statistics.fit_figures import SHOWN, retraces, summarize
 from tfopt_core.statistics.intervals import (
     LEVEL,
     Interval,
@@ -128,25 +128,12 @@ def test_the_tolerance_of_a_loss_is_a_share_of_it_and_that_of_a_metric_is_fixed(
     assert make_judgement(tolerance=None).tolerance_for(0.5) == make_judgement().tolerance_for(9.0)
 
 
-def test_the_steps_and_examples_of_a_training_are_products():
-    cut = make_fit(complete=False, planned_epochs=3, steps_per_epoch=5, batch_size=7)
-    assert cut.planned_steps == 15
-    assert examples(make_run("full", 0, 9.0, fit=cut)) == 105
-
-
 def test_a_fit_has_its_seconds_if_it_has_a_name_and_the_target_its_epochs_end():
     from tfopt_core.recipe.model import TargetSpec
 
     named = summarize(make_outcome(name="first"), TargetSpec("val_accuracy", at_least=0.85))
     assert (named.wall_seconds, named.seconds_to_target) == (10.0, 10.0)
     assert summarize(make_outcome(), None).wall_seconds is None
-
-
-def test_retraces_are_those_of_their_own_variant():
-    traced = tuple(StepTrace(steps=5 * n, shapes="a", cause="python") for n in range(4))
-    runs = [make_run("baseline", 0, 9.0, fit=make_fit(traces=traced)), make_run("full", 0, 9.0)]
-    [warning] = retraced_runs(runs)
-    assert 'of "baseline"' in warning
 
 
 def test_a_variant_that_failed_is_no_other_and_rounds_count_from_the_first():

@@ -110,12 +110,6 @@ def test_a_run_that_was_cut_short_has_no_final_metrics():
     assert finished.projected_seconds is None
 
 
-def test_without_validation_nothing_is_projected_for_it():
-    fit = cut_after_a_warm_epoch(validation_seconds=())
-    validations = FIRST_VALIDATION + (EPOCHS - 1) * VALIDATION
-    assert project(fit) == pytest.approx(WHOLE - validations)
-
-
 def test_a_training_of_one_epoch_has_no_edge_to_wait_for():
     blocks = cut_after_a_warm_epoch().blocks[:20]
     fit = cut_after_a_warm_epoch(
@@ -138,21 +132,6 @@ def test_what_no_run_has_seen_is_not_projected_and_the_reason_is_kept():
     assert fit.projected_seconds is None
     assert fit.why_not_projected == NO_EDGE
     assert fit.step_seconds == pytest.approx(STEP)
-
-
-def test_a_loop_that_makes_an_epoch_a_call_is_projected_from_its_epochs():
-    blocks = [Block(300, TRACE + EPOCH, 0, "trace")]
-    blocks += [Block(300, EPOCH, epoch) for epoch in range(1, 5)]
-    fit = cut_after_a_warm_epoch(
-        blocks=tuple(blocks), steps=1500, edge_seconds=(EDGE,) * 4, validation_seconds=()
-    )
-    assert project(fit) == pytest.approx(SET_UP + TRACE + EPOCHS * (EPOCH + EDGE))
-
-
-def test_a_stall_counts():
-    quiet = [Block(10, 0.1, 0)] * 60
-    stalled = [*quiet[:30], Block(10, 0.7, 0), *quiet[:30]]
-    assert mean_step(stalled) == pytest.approx((6.0 + 0.7) / 610)
 
 
 def test_the_total_of_a_whole_training_in_turns_is_that_of_its_pieces():
@@ -179,10 +158,6 @@ FIRST = StepTrace(steps=0, shapes="(8, 3)", cause="first")
 
 def traced(variant, round_, *traces):
     return make_run(variant, round_, 10.0, fit=make_fit(traces=traces))
-
-
-def test_the_first_trace_is_no_retrace():
-    assert retraced_runs([traced("baseline", 0, FIRST), traced("full", 0, FIRST, FIRST)]) == []
 
 
 def test_traces_are_counted_by_variant_and_cause_with_the_mend():

@@ -9,7 +9,6 @@ from support.measure_runs import make_judgement, make_pairs, make_run
 
 from tfopt_core.measurement.conclude import next_steps
 from tfopt_core.recipe.model import TargetSpec
-from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.results import MemoryVerdict, Verdict
 from tfopt_core.statistics.runs import RunResult
 from tfopt_core.statistics.verdict import compare
@@ -71,31 +70,10 @@ def test_a_ratio_is_told_with_its_interval(ratio, verdict, statement):
     assert contrast.ratio == pytest.approx(ratio, rel=0.01)
 
 
-def test_a_noisy_ratio_is_inconclusive():
-    contrast = memory_of(measured(0.98, noise=0.1))
-    assert contrast.verdict is MemoryVerdict.INCONCLUSIVE
-    assert contrast.statement.startswith("peak memory inconclusive: 0.95x (")
-
-
 def test_less_memory_with_a_worse_model_is_no_gain():
     contrast = memory_of(measured(0.6, metrics={"val_accuracy": 0.8}))
     assert contrast.verdict is MemoryVerdict.WORSE
     assert "peak memory lower but worse: val_accuracy fell by 0.1000" in contrast.statement
-
-
-def test_less_memory_of_cut_runs_leaves_the_quality_open_without_a_certificate():
-    cut = {"metrics": {}, "complete": False, "planned_epochs": 2, "steps_per_epoch": 50}
-    runs = [
-        attrs.evolve(
-            run, fits=(attrs.evolve(run.fit, projected_seconds=2 * run.wall_seconds, **cut),)
-        )
-        for run in measured(0.6)
-    ]
-    contrast = memory_of(runs, projected=True)
-    assert contrast.verdict is MemoryVerdict.QUALITY_OPEN
-    assert contrast.statement.startswith(
-        "peak memory of runs that were cut short lower; quality not established: "
-    )
 
 
 def first_with(**changes):
@@ -159,20 +137,6 @@ def test_an_exact_stack_may_be_judged_by_its_time_to_the_target():
     comparison = compare(runs, make_judgement(objective="time-to-target", **rules))
     assert comparison.kind == "time-to-target"
     assert comparison.statement.startswith("faster to the target: 2.0")
-
-
-def test_other_examples_are_still_no_like_training_on_the_way_to_a_target():
-    certificate = Certificate(
-        kind="diverges", statement="a tenth of the examples is missing", other_examples=True
-    )
-    runs = [
-        attrs.evolve(run, fits=(attrs.evolve(run.fit, seconds_to_target=run.wall_seconds),))
-        for run in make_pairs(walls(8, 10.0), walls(8, 5.1))
-    ]
-    judgement = make_judgement(
-        equivalence="exact", target=TARGET, objective="time-to-target", certificate=certificate
-    )
-    assert compare(runs, judgement).verdict is Verdict.UNLIKE
 
 
 # A side that does not fit

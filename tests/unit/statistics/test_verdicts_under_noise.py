@@ -10,17 +10,13 @@ import numpy as np
 import pytest
 from support import simulated_measurement as machines
 from support.cases import mostly_thorough
-from support.measure_runs import make_judgement, make_run
 from support.simulated_measurement import measured, periodic
 from support.simulated_training import STALLS, Training
 
-from tfopt_core.recipe.model import PAIRS
 from tfopt_core.statistics.figures import verdict_on_interval
-from tfopt_core.statistics.fit_figures import project, summarize
-from tfopt_core.statistics.intervals import log_ratios, speedup_interval, t_interval
+from tfopt_core.statistics.fit_figures import project
+from tfopt_core.statistics.intervals import speedup_interval
 from tfopt_core.statistics.results import Verdict
-from tfopt_core.statistics.runs import BASELINE, FULL
-from tfopt_core.statistics.verdict import compare
 
 FEW, MANY = 300, pytest.param(2000, marks=pytest.mark.thorough)
 FALSE = (Verdict.FASTER, Verdict.SLOWER)
@@ -83,27 +79,3 @@ def test_a_projection_is_right_on_average_with_stalls_and_refills(count, name):
     ratios = [project(o) / total for o, total in outcomes(name, count)]
     print(f"projected / true, {name}: {np.mean(ratios):.3f} (sd {np.std(ratios):.3f})")
     assert 0.97 <= np.mean(ratios) <= 1.03
-
-
-@pytest.mark.parametrize("name", mostly_thorough(STALLS, KEPT))
-@pytest.mark.parametrize("trials", [FEW, MANY])
-def test_projected_measurements_err_as_seldom_as_whole_ones(trials, name):
-    """Each takes other runs of those that were simulated; the stack is as fast as the baseline."""
-    runs = [summarize(outcome, None) for outcome, _ in outcomes(name, trials)]
-    source, judgement = np.random.default_rng(7), make_judgement(projected=True)
-    false = held = 0
-    for _ in range(trials):
-        drawn = source.choice(trials, (PAIRS, 2), replace=False)
-        pairs = [
-            make_run(variant, round_, 1.0, fit=runs[index])
-            for round_, both in enumerate(drawn.tolist())
-            for variant, index in zip((BASELINE, FULL), both, strict=True)
-        ]
-        verdict = compare(pairs, judgement).verdict
-        false += verdict in ("faster", "slower", "quality open")
-        seconds = [[runs[i].projected_seconds for i in side] for side in drawn.T.tolist()]
-        interval = t_interval(log_ratios(*seconds))
-        held += interval.low <= 0 <= interval.high
-    print(f"{name}: {false / trials:.3f} false, the interval holds the truth {held / trials:.3f}")
-    assert false / trials <= 0.05 + slack(0.05, trials)
-    assert held / trials >= 0.93 - slack(0.07, trials)

@@ -8,7 +8,6 @@ import pytest
 from support.lazy_modules import keras, tf
 from tfopt_workloads import clipart_jpeg, folders
 
-from tfopt_core.data.anatomy import random_ops
 from tfopt_core.errors import WorkloadError
 
 
@@ -69,20 +68,6 @@ def test_only_training_pictures_are_mirrored_and_augment_false_leaves_that_out()
     ]
     decode = "read_and_decode"
     assert names == [[decode, "mirror_at_random"], [decode], [decode]]
-
-
-def test_decoding_is_found_to_be_repeatable_and_mirroring_to_be_random():
-    plan = clipart_jpeg.build(examples=4).train
-    assert random_ops(plan, 1) == ()
-    assert random_ops(plan, 2) != ()
-
-
-def test_half_of_the_pictures_are_mirrored_and_others_in_the_next_epoch(folder):
-    plan = clipart_jpeg.build(folder=str(folder), size=16, seed=3).train
-    data = elements(plan).repeat(20)
-    epochs = [[bool(picture[8, 0, 0] > 0.5) for picture, _ in data] for _ in range(2)]
-    assert epochs[0] != epochs[1]
-    assert np.mean(epochs) == pytest.approx(0.5, abs=0.1)
 
 
 def test_the_same_seed_mirrors_the_same_pictures(folder):

@@ -5,7 +5,7 @@ Imported with TensorFlow, but runs no operation of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -14,14 +14,13 @@ import pandas
 import scipy.sparse
 import tensorflow as tf
 
-from support.drawn_fits.notes import note
-
 
 def rows(count: int, kind: str = "plain", dtype: str = "float32", seed: int = 0) -> Any:
     """Return inputs of a kind, targets (of two or three classes), and a weight for each example."""
     random = np.random.default_rng(seed)
-    x: Any = random.integers(0, 4, (count, 6)) if dtype == "uint8" else random.normal(
-        size=(count, 6))  # fmt: skip
+    x: Any = random.normal(size=(count, 6))
+    if dtype in ("uint8", "int32"):
+        x = random.integers(0, 4, (count, 6))
     y: Any = (x.sum(1, keepdims=True) > np.median(x.sum(1))).astype("float32")
     weights = random.uniform(0.5, 1.5, count).astype("float32")
     x = x.astype(dtype)
@@ -31,6 +30,8 @@ def rows(count: int, kind: str = "plain", dtype: str = "float32", seed: int = 0)
         x = x[:, :4], x[:, 4:]
     elif kind == "tokens":
         x = np.where(np.arange(5) < random.integers(1, 6, (count, 1)), 1 + (x[:, :5] > 0), 0)
+    elif kind == "series":
+        x = x.reshape(count, 3, 2)
     elif kind == "outputs":
         y = {"one": y, "two": 1 - y}
     elif kind == "classes":
@@ -57,82 +58,40 @@ def as_sparse(values: Any) -> Any:
     return scipy.sparse.csr_matrix(np.where(values > 0, values, 0))
 
 
+def first(count: int, values: Any) -> Any:
+    """Return the first examples of arrays."""
+    return tf.nest.map_structure(lambda one: one[:count], values)
+
+
 def slices(*arrays: Any) -> Any:
     """Return a data set of the rows."""
     return tf.data.Dataset.from_tensor_slices(arrays)
 
 
-def with_noise() -> Any:
-    """Return a function for a map that calls a layer of Keras."""
-    layer = keras.layers.GaussianNoise(0.3, seed=3)
-    return lambda x, *y: (layer(tf.cast(x, tf.float32), training=True), *y)
+def gathered(*arrays: Any) -> Any:
+    """Return a data set of the rows by their numbers."""
+    numbers, tensors = tf.data.Dataset.range(_count(arrays)), as_tensors(arrays)
+    return numbers.map(lambda at: tf.nest.map_structure(lambda one: one[at], tensors))
 
 
-def sorted_with_noise() -> Any:
-    """Return a function for a map that computes in a way that costs, and then draws."""
-    layer = keras.layers.GaussianNoise(0.3, seed=5)
-
-    def each(x: Any, *y: Any) -> Any:
-        x = tf.sort(tf.cast(x, tf.float32), axis=0) * tf.random.uniform((), 1, 2)
-        return (layer(x, training=True), *y)
-
-    return each
-
-
-def with_generator() -> Any:
-    """Return a function for a map that draws from a generator of TensorFlow."""
-    generator = tf.random.Generator.from_seed(3)
-    return lambda x, *y: (tf.cast(x, tf.float32) + generator.normal(()), *y)
-
-
-def in_python() -> Any:
-    """Return a function for a map that computes in Python."""
-
-    def each(x: Any, *y: Any) -> Any:
-        found = tf.numpy_function(np.negative, [tf.cast(x, tf.float32)], tf.float32)
-        return (tf.ensure_shape(found, x.shape), *y)
-
-    return each
-
-
-def drawing_in_python() -> Any:
-    """Return a function for a map that draws in Python."""
-    random = np.random.default_rng(5)
-
-    def each(x: Any, *y: Any) -> Any:
-        drawn = tf.numpy_function(lambda: np.float32(random.normal()), [], tf.float32)
-        return (tf.cast(x, tf.float32) + tf.ensure_shape(drawn, ()), *y)
-
-    return each
-
-
-def paired_with_noise(data: Any) -> Any:
-    """Return a data set with numbers of a data set that draws others in each epoch."""
-    noise = tf.data.Dataset.random(seed=3, rerandomize_each_iteration=True)
-
-    def each(given: Any, drawn: Any) -> Any:
-        return (tf.cast(given[0], tf.float32) + tf.cast(drawn % 9, tf.float32), *given[1:])
-
-    return tf.data.Dataset.zip((data, noise)).map(each)
-
-
-def zipped(first: Any, *arrays: Any) -> Any:
+def zipped(inputs: Any, *arrays: Any) -> Any:
     """Return a data set of the rows, of which the inputs alone are shuffled."""
     parts = (tf.data.Dataset.from_tensor_slices(array) for array in arrays)
-    shuffled = tf.data.Dataset.from_tensor_slices(first).shuffle(40, seed=3)
+    shuffled = tf.data.Dataset.from_tensor_slices(inputs).shuffle(40, seed=3)
     return tf.data.Dataset.zip((shuffled, *parts))
 
 
-def _count(arrays: Any) -> int:
-    return len(tf.nest.flatten(arrays)[0])
+def generated(*arrays: Any, failing: int | None = None) -> Any:
+    """Return a data set of the rows out of a Python generator, which knows no count.
 
-
-def generated(*arrays: Any) -> Any:
-    """Return a data set of the rows out of a Python generator, which knows no count."""
+    :param failing: the row at which it raises.
+    """
     spec = tf.nest.map_structure(lambda one: tf.TensorSpec(one.shape[1:], one.dtype), arrays)
 
     def each() -> Iterator[Any]:
         for index in range(_count(arrays)):
+            if index == failing:
+                raise ValueError("a generator fails")
             yield tf.nest.map_structure(lambda one: one[index], arrays)  # noqa: B023
 
     return tf.data.Dataset.from_generator(each, output_signature=spec)
@@ -157,14 +116,43 @@ def records(*arrays: Any) -> Any:
     return tf.data.Dataset.from_tensor_slices(names).flat_map(tf.data.TFRecordDataset).map(parsed)
 
 
-def batches(*arrays: Any, size: int, endless: bool = False, fresh: bool = False) -> Iterator[Any]:
-    """Yield batches of the rows from Python; fresh ones hold noise that is drawn for each."""
+def on_inputs(function: Callable[[Any], Any]) -> Any:
+    """Return a function for a map that changes each input, as floating-point numbers."""
+
+    def each(x: Any, *y: Any) -> Any:
+        return (tf.nest.map_structure(lambda one: function(tf.cast(one, tf.float32)), x), *y)
+
+    return each
+
+
+def in_python(function: Callable[[Any], Any], x: Any) -> Any:
+    """Return what a function of NumPy makes of a tensor."""
+    return tf.ensure_shape(tf.numpy_function(function, [x], tf.float32), x.shape)
+
+
+def with_noise(data: Any) -> Any:
+    """Return a data set with numbers of a data set that draws others in each epoch."""
+    noise = tf.data.Dataset.random(seed=3, rerandomize_each_iteration=True)
+
+    def each(given: Any, drawn: Any) -> Any:
+        added = on_inputs(lambda x: x + tf.cast(drawn % 9, tf.float32))
+        return added(*given)
+
+    return tf.data.Dataset.zip((data, noise)).map(each)
+
+
+def batches(*arrays: Any, size: int, endless: bool = False, fresh: bool = False,
+            failing: int | None = None) -> Iterator[Any]:  # fmt: skip
+    """Yield batches of the rows from Python; fresh ones hold noise that is drawn for each.
+
+    :param failing: the row from which on it raises.
+    """
     while True:
         for start in range(0, _count(arrays), size):
+            if failing is not None and start >= failing:
+                raise ValueError("a generator fails")
             batch = tf.nest.map_structure(lambda one: one[start : start + size], arrays)  # noqa: B023
-            if fresh:
-                batch = (batch[0] + np.random.normal(), *batch[1:])
-            yield batch
+            yield (batch[0] + np.random.normal(), *batch[1:]) if fresh else batch
         if not endless:
             return
 
@@ -190,8 +178,5 @@ class Batches(keras.utils.PyDataset):
             np.random.shuffle(self.order)
 
 
-def one_batch(data: Any) -> None:
-    """Note the first batch of a data set, as a user looks at one."""
-    for batch in data:
-        note("looked at", tf.nest.flatten(batch))
-        break
+def _count(arrays: Any) -> int:
+    return len(tf.nest.flatten(arrays)[0])

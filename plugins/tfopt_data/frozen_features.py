@@ -85,7 +85,8 @@ class FrozenFeatures(Plugin):
     augment the inputs (augmentation inside the model, dropout or batch normalization in
     training mode end the prefix, and the layer is named; a training=False with which a nested
     network was called does not reach its dropout in Keras 3.15); where features are much larger
-    than inputs. A nested network is frozen whole or not at all.
+    than inputs. A nested network is frozen whole or not at all. Arrays that Keras shuffles itself
+    come in another order than without it, which a replay finds.
     A callback that changes frozen weights ends the training in an error.
 
     Mixes with: resident and chunked, which train the small rest many steps a call; prefetch;

@@ -107,6 +107,42 @@ KINDS = {
             model.compile("sgd", "mse")
             fit(f"{name} 4", model, data, epochs=2)
     """,
+    "a step that draws, on an unknown number of batches": """
+        noise = keras.layers.Lambda(lambda x: x + tf.random.normal(tf.shape(x)))
+        model = keras.Sequential([keras.Input((6,)), noise, keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        fit("fit", model, slices((x, y)).filter(lambda x, y: True).batch(8), epochs=3)
+    """,
+    "epochs that are stopped before their first step, and gone on with": """
+        class Stops(keras.callbacks.Callback):
+            def on_epoch_begin(self, epoch, logs=None):
+                self.model.stop_training = True
+            def on_epoch_end(self, epoch, logs=None):
+                self.model.stop_training = False
+        for steps in (None, 5):
+            fit(f"fit of {steps}", network(), slices((x, y)).batch(8), epochs=4,
+                steps_per_epoch=steps, callbacks=[Stops()])
+    """,
+    "noise in a step that XLA compiles, within a strategy of the script's own": """
+        with tf.distribute.MirroredStrategy(["/cpu:0"]).scope():
+            noise = keras.layers.GaussianNoise(0.3, seed=4)
+            model = keras.Sequential([keras.Input((6,)), noise, keras.layers.Dense(1)])
+            model.compile("sgd", "mse", steps_per_execution=3, jit_compile=True)
+        fit("fit", model, slices((x, y)).batch(8), epochs=2)
+    """,
+    "two shuffles of one seed": """
+        data = slices((x, y)).map(lambda x, y: (x * 2, y))
+        data = data.shuffle(8, seed=5).shuffle(8, seed=5).batch(8)
+        model = network()
+        for number in (1, 2):
+            fit(f"fit {number}", model, data, epochs=2)
+    """,
+    "a data set that a function of another one reads": """
+        generator = tf.random.Generator.from_seed(11)
+        drawn = slices((x, y)).map(lambda x, y: (x + generator.normal([6]), y))
+        data = tf.data.Dataset.range(2).interleave(lambda i: drawn.shard(2, i), cycle_length=2)
+        fit("fit", network(), data.batch(8), epochs=3)
+    """,
     "frozen by a callback of a later fit": """
         def freeze(logs):
             model.get_layer("first").trainable = False

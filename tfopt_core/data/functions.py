@@ -179,7 +179,18 @@ def changing_ops(graph: Any) -> tuple[str, ...]:
     :param graph: a `tf.Graph`, as a `ConcreteFunction` has it.
     """
     repeatable = _REPEATABLE - _LOOKUPS if _reads_mutable_table(graph) else _REPEATABLE
-    return tuple(sorted(op for op in all_ops(graph) - repeatable if is_stateful_op(op)))
+    changing = {op for op in all_ops(graph) - repeatable if is_stateful_op(op)}
+    return tuple(
+        sorted(changing | ({CAPTURED_DATASET} if _reads_another_dataset(graph) else set()))
+    )
+
+
+def _reads_another_dataset(graph: Any) -> bool:
+    """Return whether a function reads a data set that was made outside of it, whose own functions
+    are not in its graph."""
+    import tensorflow as tf
+
+    return any(given.dtype == tf.variant for given, _ in graph.captures)
 
 
 def _reads_mutable_table(graph: Any) -> bool:
@@ -210,6 +221,8 @@ def all_ops(graph: Any) -> set[str]:
     return ops
 
 
+# In the place of the ops of a data set that a function has captured.
+CAPTURED_DATASET = "DatasetFromOutside"
 # Ops whose next value depends on how often they ran: TensorFlow's runtime holds their state, and
 # nothing can read it.
 _DRAWING = (

@@ -269,7 +269,10 @@ class TimedFunction:
             elif not called and again and (why := why_as_traced(self.built.model)):
                 self._refuse(OTHER_TRACE.format(why), before)
             called = True
-            return function(iterator)
+            try:
+                return function(iterator)
+            except PluginRefused as refusal:
+                raise named_by_loop(self.built, refusal) from refusal
 
         return train_function
 

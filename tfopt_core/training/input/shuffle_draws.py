@@ -8,6 +8,7 @@ its own, whose shuffles would begin anew; and a resident loop reads no data set 
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
@@ -273,5 +274,12 @@ def _holds_draws(cache: Any) -> bool:
     return any(random_ops(plan, index) for index in range(len(plan.stages)))
 
 
-def _by_seeds(dataset: Any) -> dict[tuple[int, int], Any]:
-    return {walk.seeds_of(shuffle): shuffle for shuffle in walk.reshuffling(dataset)}
+def _by_seeds(dataset: Any) -> dict[tuple[tuple[int, int], int], Any]:
+    """Return the shuffles by their seeds, and how many before them have the same."""
+    found: dict[tuple[tuple[int, int], int], Any] = {}
+    seen = Counter[tuple[int, int]]()
+    for shuffle in walk.reshuffling(dataset):
+        seeds = walk.seeds_of(shuffle)
+        found[seeds, seen[seeds]] = shuffle
+        seen[seeds] += 1
+    return found

@@ -9,7 +9,19 @@ from typing import Any
 import attrs
 
 from tfopt_core.data.functions import drawing_ops
+from tfopt_core.errors import PluginRefused
+from tfopt_core.training.loops.traces import step_draws
 from tfopt_core.training.model.layers import output_losses_weighed
+
+GOES_ON = (
+    "a callback stops an epoch before its first step and goes on behind it, and Keras reads on "
+    "where that epoch would have ended; leave the plugin out"
+)
+DRAWS_AT_THE_END = (
+    "the step draws random numbers by TensorFlow, and Keras' own loop draws once more at the end "
+    "of data of an unknown number of batches; leave the plugin out, or tell it the number "
+    "(tf.data.experimental.assert_cardinality)"
+)
 
 
 @attrs.define(eq=False)
@@ -216,11 +228,14 @@ class PassEnd:
     :param unknown: whether Keras does not know the number of batches.
     :param steps_given: whether `fit` is told how many steps an epoch has: it may then end before a
         call that finds no batch.
+    :param model: None where the end of the data is not met.
     """
 
     own_steps: int = 1
     unknown: bool = False
     steps_given: bool = False
+    model: Any = None
+    _shortened: bool = False
     _most: int | None = None
     _iterator: Any = None
     _made: int = 0
@@ -229,8 +244,17 @@ class PassEnd:
 
     def steps_of_call(self, model: Any, steps: int) -> int:
         """Return how many of the `steps` of a call may be made: as many as in Keras' own where the
-        training was told to stop before it, since `fit` ends the epoch behind the call."""
-        return min(steps, self.own_steps) if model.stop_training else steps
+        training was told to stop before it, since `fit` ends the epoch behind the call.
+
+        :raises PluginRefused: where the epoch after that goes on with the same iterator: Keras
+            counts on it the steps of a whole call.
+        """
+        if self._shortened and self.steps_given:
+            raise PluginRefused(GOES_ON)
+        if not model.stop_training:
+            return steps
+        self._shortened = steps > self.own_steps
+        return min(steps, self.own_steps)
 
     def most_steps(self, iterator: Any, steps: int) -> int:
         """Return how many of the `steps` of a call Keras' own loop would make if it has data."""
@@ -282,8 +306,14 @@ class PassEnd:
         return logs if kept is None else kept
 
     def _make_step(self, step: Any, iterator: Any) -> None:
+        """Make a step on a batch that is not there.
+
+        :raises PluginRefused: if the step draws by TensorFlow, which goes on in one function only.
+        """
         import tensorflow as tf
 
+        if self.model is not None and step_draws(self.model):
+            raise PluginRefused(DRAWS_AT_THE_END)
         if self._traced[0] is not step:
             self._traced = (
                 step,

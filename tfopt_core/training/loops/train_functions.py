@@ -62,6 +62,7 @@ def pass_end(built: Built) -> PassEnd:
         own_steps=built.model.steps_per_execution,
         unknown=built.batches.get("train") is None,
         steps_given=built.steps_given,
+        model=built.model,
     )
 
 
@@ -172,6 +173,9 @@ def _why_keras_itself(built: Built) -> str:
         return "the model has a train function of its own"
     if model.run_eagerly:
         return "the model runs eagerly"
+    if built.workload.own_strategy is not None and model.jit_compile:
+        # within it XLA draws other random numbers in Keras' own function
+        return "XLA compiles the step within a strategy of the script's own"
     for name in OWN_METHODS:
         if getattr(type(model), name) is not getattr(keras.Model, name) or name in vars(model):
             return f"the model has a {name} of its own"

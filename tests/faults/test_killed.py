@@ -184,7 +184,8 @@ DIES = """
 
     @attrs.frozen(kw_only=True, eq=False)
     class Dies(Plugin):
-        '''Ends its process: by SIGKILL in the replay and the first pair (beside a run, then
+        '''Ends its process: by SIGKILL in the replay (beside the other side, then alone) and
+        the first pair (beside a run, then
         alone), by abort() later.'''
 
         equivalence = "exact"
@@ -193,7 +194,7 @@ DIES = """
         def on_epoch_end(self, epoch):
             with open("died", "a") as died:
                 died.write("x")
-            if len(pathlib.Path("died").read_text()) > 3:
+            if len(pathlib.Path("died").read_text()) > 4:
                 os.abort()
             os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -184,9 +184,8 @@ DIES = """
 
     @attrs.frozen(kw_only=True, eq=False)
     class Dies(Plugin):
-        '''Ends its process: by SIGKILL in the replay (beside the other side, then alone) and
-        the first pair (beside a run, then
-        alone), by abort() later.'''
+        '''Ends its process: by SIGKILL in the replay and the first pair, each beside another
+        process and then alone, by abort() later.'''
 
         equivalence = "exact"
 

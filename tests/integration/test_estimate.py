@@ -155,6 +155,15 @@ def test_chunks_of_many_steps_are_timed_by_shorter_ones(tmp_path):
     assert int(built.model.optimizer.iterations) < 2 * 500
 
 
+@pytest.mark.parametrize("plugin", [Chunked(steps=500, xla=False), Resident(xla=False)])
+def test_whole_calls_are_timed_of_a_model_whose_look_has_told_it_to_stop(plugin, tmp_path):
+    built = long_epochs(plugin, tmp_path)
+    built.model.stop_training = True
+    time_steps([lambda: built], seconds=0.0)
+    steps = int(built.model.optimizer.iterations)
+    assert steps >= 3 * 64  # two cold calls, and a block of at least one call
+
+
 @attrs.frozen(kw_only=True, eq=False)
 class Breaks(Plugin):
     """Its step raises."""

@@ -308,9 +308,8 @@ class TimedFunction:
         stack's loop: for `train_on_batch` after the fit, and for a fit in a callback."""
         cache = self._functions
         if isinstance(made := cache.function, LOOPS):
-            return ChunkedFunction(
-                made.traced, steps, made.jit_compile, whole=False, ends=PassEnd(own_steps=steps)
-            )
+            ends = PassEnd(own_steps=steps, model=self.built.model)
+            return ChunkedFunction(made.traced, steps, made.jit_compile, whole=False, ends=ends)
         return cache.function
 
     def _key(self) -> tuple[Any, ...]:

@@ -322,7 +322,7 @@ def stop_this_process(tell: Tell) -> None:
     """Say that the turn is over, and stop this process until it is resumed.
 
     All threads stop: those that prepare input would compute in the other's turn. None of this is
-    time that the process has run. Who is told stops the children.
+    time that the process has run. The process that is told stops the children.
     """
     begin = perf_counter_ns()
     tell(TurnOver(os.getpid()))

@@ -73,7 +73,7 @@ class ChunkedFunction:
             self.report.count(1, 0)
             return logs
         self.report.last_call = 0
-        steps = self.ends.steps_of_call(self.traced.model, self.steps)
+        steps = self.ends.steps_of_call(self.steps)
         most = self.ends.most_steps(iterator, steps)
         if not most:
             return self._logs

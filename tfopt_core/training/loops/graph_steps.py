@@ -228,7 +228,7 @@ class PassEnd:
     :param unknown: whether Keras does not know the number of batches.
     :param steps_given: whether `fit` is told how many steps an epoch has: it may then end before a
         call that finds no batch.
-    :param model: None where the end of the data is not met.
+    :param model: None outside of a fit, where steps are timed.
     """
 
     own_steps: int = 1
@@ -242,7 +242,7 @@ class PassEnd:
     _kept_logs: Any = None
     _traced: tuple[Any, Any] = (None, None)
 
-    def steps_of_call(self, model: Any, steps: int) -> int:
+    def steps_of_call(self, steps: int) -> int:
         """Return how many of the `steps` of a call may be made: as many as in Keras' own where the
         training was told to stop before it, since `fit` ends the epoch behind the call.
 
@@ -251,7 +251,7 @@ class PassEnd:
         """
         if self._shortened and self.steps_given:
             raise PluginRefused(GOES_ON)
-        if not model.stop_training:
+        if self.model is None or not self.model.stop_training:
             return steps
         self._shortened = steps > self.own_steps
         return min(steps, self.own_steps)

@@ -91,7 +91,7 @@ class ResidentFunction:
             order = next(iterator) if self.reads_order else self.data.orders.next_epoch()
             self.under_way = PassUnderWay(iterator, tf.cast(order, self.data.index))
         done = self.under_way.done
-        steps = self.ends.steps_of_call(self.traced.model, self.steps)
+        steps = self.ends.steps_of_call(self.steps)
         count = min(steps, self.data.batches - done)
         logs = self._steps(done, count) if count > 0 else None
         self.under_way.done += max(0, count)

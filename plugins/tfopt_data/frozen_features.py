@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import attrs
 
-from tfopt_core.data import Batch, Resident, Stage
+from tfopt_core.data import Batch, KerasShuffle, Resident, Stage
 from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
@@ -85,8 +85,8 @@ class FrozenFeatures(Plugin):
     augment the inputs (augmentation inside the model, dropout or batch normalization in
     training mode end the prefix, and the layer is named; a training=False with which a nested
     network was called does not reach its dropout in Keras 3.15); where features are much larger
-    than inputs. A nested network is frozen whole or not at all. Arrays that Keras shuffles itself
-    come in another order than without it, which a replay finds.
+    than inputs. A nested network is frozen whole or not at all. Where Keras shuffles arrays
+    itself, their features are kept in memory only, so that their order stays.
     A callback that changes frozen weights ends the training in an error.
 
     Mixes with: resident and chunked, which train the small rest many steps a call; prefetch;
@@ -143,6 +143,7 @@ class FrozenFeatures(Plugin):
                 budget_bytes=budget_bytes(
                     self.memory_mib, ROWS_SHARE, run.machine, split, ("train", "validation")
                 ),
+                shuffled_by_keras=plan.find(KerasShuffle) is not None,
                 in_python=bool(run.machine.gpus),
             )
 

@@ -85,11 +85,12 @@ class FrozenFeatures(
     :param batch_size: how many examples are computed at once; None where elements are batches.
     :param path: the file for features that are kept on the disk.
     :param budget_bytes: what may be kept in memory.
+    :param shuffled_by_keras: whether Keras' own shuffle follows, which picks examples in memory.
     :param in_python: whether tf.data calls Python for features, since its functions cannot use the
         variables of a GPU.
     :param cut: the halves of the model; None until it is built.
-    :param rows: the examples with their features as tensors (examples, ...); None where tf.data
-        computes them.
+    :param tensors: the examples with their features (examples, ...); None where tf.data computes
+        them.
     """
 
     deterministic: bool | None = True
@@ -101,13 +102,14 @@ class FrozenFeatures(
     path: Path
     storage: Storage = "auto"
     budget_bytes: float = math.inf
+    shuffled_by_keras: bool = False
     in_python: bool = False
     cut: Halves | None = attrs.field(default=None, repr=False)
-    rows: Any = attrs.field(default=None, repr=False)
+    tensors: Any = attrs.field(default=None, repr=False)
 
     @property
     def fills(self) -> bool:
-        return self.cut is not None and self.rows is None
+        return self.cut is not None and self.tensors is None
 
     @property
     def holds(self) -> int | None:
@@ -160,7 +162,7 @@ class FrozenFeatures(
             # not when it is lowered: each new global seed has TensorFlow prepare all graphs anew
             rows = computed_rows(self._batches(data), _with_features(cut.features))
             self.part.before_training.add(self.split)
-            stage = attrs.evolve(stage, rows=rows)
+            stage = attrs.evolve(stage, tensors=rows)
         self.part.done[self.split] = f"{stage.describe().partition(': ')[2]}, {about(needed)}"
         return stage
 
@@ -172,7 +174,7 @@ class FrozenFeatures(
         """Return the data set with features in the place of inputs, which are kept."""
         if self.cut is None:
             return dataset
-        if self.rows is not None:
+        if self.tensors is not None:
             return self._slices()
         count = dataset.cardinality()
         if self.batch_size is None:
@@ -206,7 +208,7 @@ class FrozenFeatures(
 
     def _slices(self) -> Any:
         """Return slices of the rows, in batches where the elements were batches."""
-        data = tf.data.Dataset.from_tensor_slices(self.rows)
+        data = tf.data.Dataset.from_tensor_slices(self.tensors)
         if self.batch_size is not None:
             return data
         size = self.before.batch_size
@@ -238,11 +240,13 @@ class FrozenFeatures(
         )
 
     def _place(self, needed: float | None) -> tuple[Literal["memory", "disk"], str]:
-        """Return where the features are kept, and why they do not fit there, "" if they do or
-        nobody knows."""
+        """Return where the features are kept, and why they cannot be, "" if they can or nobody
+        knows."""
         what = "the features need"
         fits = needed is not None and needed <= self.budget_bytes
         if self.storage == "disk" or (self.storage == "auto" and not fits):
+            if self.shuffled_by_keras:
+                return "disk", "from the disk, features would not come in the order of Keras' shuffle"
             return "disk", too_large_for_disk(what, needed, self.path.parent)
         where = 'of memory may be used; set storage = "auto" or "disk"'
         return "memory", too_large(what, needed, self.budget_bytes, where)

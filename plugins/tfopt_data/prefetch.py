@@ -54,8 +54,8 @@ class Prefetch(RewritingPlugin):
 
     When it does not: for data that are prefetched already; on a CPU that is busy with training
     anyway; and where tf.data's own optimizer, which adds a small prefetch, has done it. None is
-    added to data that are repeated behind a shuffle or a map that draws from a generator: reading
-    further ahead would change what later iterators yield.
+    added to data that are repeated behind a shuffle, or that draw from a generator and are repeated
+    or read in given steps: reading further ahead would change what is yielded later.
 
     Mixes with: cache and parallel-map, which make the input itself cheaper; it stands after both.
 

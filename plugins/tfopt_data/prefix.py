@@ -151,13 +151,17 @@ def changed_by_reading_ahead(plan: DataPlan) -> str:
     """Why what later iterators yield depends on how far is read ahead, "" if it does not.
 
     tf.data adds a small prefetch itself where it tunes and the plan ends without one. The reading
-    of data that are repeated is broken off, with what was read ahead: passes of a shuffle were
-    begun that draw the seed which the next iterator would get, and a generator has drawn.
+    of data that are repeated, or whose steps are given, is broken off, with what was read ahead:
+    passes of a shuffle were begun that draw the seed which the next iterator would get, and a
+    generator has drawn.
     """
     repeats = [place for place, stage in enumerate(plan.stages) if isinstance(stage, Repeat)]
-    if not repeats or any(isinstance(one, Prefetch) for one in plan.stages[repeats[-1] :]):
+    last = repeats[-1] if repeats else 0
+    if not (repeats or plan.given_steps):
         return ""
-    if any(_reshuffles(stage) for stage in plan.stages[: repeats[-1]]):
+    if any(isinstance(one, Prefetch) for one in plan.stages[last:]):
+        return ""
+    if any(_reshuffles(stage) for stage in plan.stages[:last]):
         return (
             "a repeat follows a shuffle, so the order of later iterators depends on how far is "
             "read ahead"
@@ -166,8 +170,8 @@ def changed_by_reading_ahead(plan: DataPlan) -> str:
         ops = random_ops(plan, index)
         if kept := tuple(op for op in ops if not op.startswith(_STATE_OF_READER)):
             return (
-                f"{why_unsteady(plan.stages[index], kept)}, and the data are repeated, so what "
-                "later iterators draw depends on how far is read ahead"
+                f"{why_unsteady(plan.stages[index], kept)}, and a pass may end before the data, so "
+                "what is drawn later depends on how far is read ahead"
             )
     return ""
 

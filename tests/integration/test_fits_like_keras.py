@@ -20,7 +20,7 @@ STACKS = {
     "input": [
         {"use": "parallel-map", "calls": 2},
         {"use": "cache", "storage": "memory", "memory_mib": 64},
-        {"use": "autotune"}, {"use": "prefetch", "buffer_size": 2},
+        {"use": "autotune", "mode": "off"}, {"use": "prefetch", "buffer_size": 2},
     ],
     "kept": [
         {"use": "materialize", "storage": "memory", "order": "kept"},
@@ -551,6 +551,17 @@ KINDS = {
         model, data = network(), slices((x, y)).shuffle(43).map(augment).batch(8)
         fit("fit 1", model, data, epochs=3, validation_data=data)
         fit("fit 2", model, data.repeat(), epochs=2, steps_per_epoch=4)
+    """,
+    "a frozen layer, and arrays that Keras shuffles": """
+        def frozen():
+            model = network()
+            model.get_layer("first").trainable = False
+            model.compile("adam", "mse")
+            return model
+        fit("fit 1", frozen(), x, y, epochs=3)
+        fit("fit 2", frozen(), x, y, epochs=2, batch_size=8, validation_split=0.25)
+        fit("fit 3", frozen(), x, y, epochs=2, batch_size=8, shuffle="batch")
+        fit("fit 4", frozen(), x, y, epochs=2, batch_size=4, steps_per_epoch=6)
     """,
     # a graph for the size of the last batch alone sums a convolution's gradients in another order
     "a smaller last batch of images": """

@@ -4,7 +4,7 @@ What is listed here is public: plugins import it, and nothing below it. No Tenso
 """
 
 from tfopt_core.data.anatomy import function_graph, overhead_bytes, random_ops, still, tensor_bytes
-from tfopt_core.data.batching import Batch, PaddedBatch, RaggedBatch, Unbatch, Window
+from tfopt_core.data.batching import Batch, KerasShuffle, PaddedBatch, RaggedBatch, Unbatch, Window
 from tfopt_core.data.dissect.split_map import split_map
 from tfopt_core.data.dissect.walk import datasets, has_stage, stage_names
 from tfopt_core.data.functions import (
@@ -63,6 +63,7 @@ __all__ = [
     "Filter",
     "Held",
     "Interleave",
+    "KerasShuffle",
     "Map",
     "MapBatches",
     "MapExamples",

@@ -9,7 +9,6 @@ from tfopt_core.data.batching import Batch, KerasShuffle, gathered
 from tfopt_core.data.dissect.walk import known_cardinality
 from tfopt_core.data.functions import place_of
 from tfopt_core.data.plan import DataPlan
-from tfopt_core.data.resident import Resident
 from tfopt_core.data.source import Source
 from tfopt_core.data.stage import Stage
 from tfopt_core.errors import StageError, TfoptError, describe
@@ -114,9 +113,6 @@ def _with(stage: Stage, dataset: Any, before: Stage | None) -> Any:
 def _lowered(stage: Stage, dataset: Any, before: Stage | None) -> Any:
     if isinstance(stage, Source):
         return stage.lower(*map(lower_plan, stage.parts))
-    if isinstance(stage, KerasShuffle):
-        if isinstance(before, Resident):
-            return stage.in_order(before.held.tensors)
-        if isinstance(before, Source) and before.origin == "arrays":
-            return stage.in_order(before.value)
+    if isinstance(stage, KerasShuffle) and before is not None and before.tensors is not None:
+        return stage.in_order(before.tensors)
     return stage.lower(dataset)

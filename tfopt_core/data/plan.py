@@ -30,11 +30,14 @@ class DataPlan:
     A plan never changes: each method returns a new plan. An unchanged plan lowers to the object
     that it was made from. `given` are the stages of a `tf.data.Dataset` that was taken apart, each
     with the data set up to that stage: as far as a plan still begins with these stages, it lowers
-    to that data set.
+    to that data set. `given_steps` says that the script counts the steps of a pass itself
+    (`steps_per_epoch`, `validation_steps`): Keras then stops reading before the data end, or goes
+    on with the same iterator in the next pass.
     """
 
     stages: tuple[Stage, ...]
     given: tuple[tuple[Stage, Any], ...] = attrs.field(default=(), repr=False)
+    given_steps: bool = False
 
     # Sources
 
@@ -179,7 +182,7 @@ class DataPlan:
 
     def with_stages(self, stages: Iterable[Stage]) -> DataPlan:
         """Return a plan of these stages that still knows what it was made from."""
-        return DataPlan(tuple(stages), self.given)
+        return attrs.evolve(self, stages=tuple(stages))
 
     def upto(self, index: int) -> DataPlan:
         """Return the plan of the stages before the one that stands at `index`."""
@@ -225,7 +228,8 @@ class DataPlan:
         if not isinstance(last, Prefetch) or last.inside:
             return self
         inside = attrs.evolve(last, inside=True)
-        return DataPlan((*self.stages[:-1], inside), (*self.given[:-1], (inside, dataset)))
+        given = (*self.given[:-1], (inside, dataset))
+        return attrs.evolve(self, stages=(*self.stages[:-1], inside), given=given)
 
     # Stages that compute with the model
 

@@ -48,6 +48,10 @@ class Resident(SameElements, kind="resident"):
     device: str | None = None
     held: Held = attrs.field(factory=Held, repr=False)
 
+    @property
+    def tensors(self) -> Any:
+        return self.held.tensors
+
     def emptied(self) -> Resident:
         return attrs.evolve(self, held=Held())
 

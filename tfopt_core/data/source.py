@@ -51,6 +51,10 @@ class Source(Stage, kind="source", order="kept", chooses=False, stops_early=Fals
         return self.origin in ("arrays", "range")
 
     @property
+    def tensors(self) -> Any:
+        return self.value if self.origin == "arrays" else None
+
+    @property
     def parts(self) -> tuple[Any, ...]:
         """The `DataPlan`s of a "zip" or "concatenate" source, () for others."""
         return self.value if self.origin in ("zip", "concatenate") else ()

@@ -85,6 +85,12 @@ class Stage(ABC):
         """How many elements it holds in memory once it is full, None for all that pass."""
         return 0
 
+    @property
+    def tensors(self) -> Any:
+        """The tensors of which its lowered form yields slices, in the structure of an element; None
+        where it computes elements otherwise."""
+        return None
+
     def emptied(self) -> Stage:
         """Return the stage without elements that its lowering has kept in this object."""
         return self

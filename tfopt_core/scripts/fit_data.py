@@ -105,6 +105,11 @@ class FitData:
 
     def plan(self, split: str) -> DataPlan:
         """Return a new data plan of a split. Unchanged, it is lowered to what Keras reads."""
+        steps = "steps_per_epoch" if split == "train" else "validation_steps"
+        given_steps = self.call.arguments[steps] is not None
+        return attrs.evolve(self._plan(split), given_steps=given_steps)
+
+    def _plan(self, split: str) -> DataPlan:
         import keras
         import tensorflow as tf
         from keras.src.trainers.data_adapters import array_data_adapter

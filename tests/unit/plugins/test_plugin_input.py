@@ -160,13 +160,14 @@ def test_it_stays_on_where_what_is_read_ahead_decides_an_order():
 
 
 @pytest.mark.parametrize("change", [with_prefetch, partial(with_autotune, on=False)])
-def test_what_draws_on_where_it_was_read_ahead_to_is_left_alone_in_repeated_data(change):
+def test_what_draws_on_where_it_was_read_ahead_to_is_left_alone_in_data_read_in_parts(change):
     generator = tf.random.Generator.from_seed(3)
     drawn = PLAN.map(lambda x: x + generator.normal((), dtype=x.dtype))
-    refused = change(drawn.repeat())
-    assert not refused.done
-    assert "RngReadAndSkip" in refused.reason
-    assert "how far is read ahead" in refused.reason
+    for parts in (drawn.repeat(), attrs.evolve(drawn, given_steps=True)):
+        refused = change(parts)
+        assert not refused.done
+        assert "RngReadAndSkip" in refused.reason
+        assert "how far is read ahead" in refused.reason
     assert "read ahead" not in change(drawn.repeat(2).prefetch(1)).reason  # as the user set it
     assert change(drawn).done  # read to its end, a pass leaves the generator where it always does
     seeded = PLAN.map(lambda x: x + tf.random.uniform((), seed=1, maxval=9, dtype=x.dtype))

@@ -166,7 +166,12 @@ def changed_by_reading_ahead(plan: DataPlan) -> str:
             "a repeat follows a shuffle, so the order of later iterators depends on how far is "
             "read ahead"
         )
-    for index in range(not plan.source.parts, len(plan.stages)):
+    caches = [place for place, stage in enumerate(plan.stages) if isinstance(stage, Cache)]
+    # what was drawn before a cache is kept
+    begin = caches[-1] if caches else not plan.source.parts
+    for index in range(begin, len(plan.stages)):
+        if _reshuffles(plan.stages[index]):  # its seed is drawn when an iterator is made
+            continue
         ops = random_ops(plan, index)
         if kept := tuple(op for op in ops if not op.startswith(_STATE_OF_READER)):
             return (

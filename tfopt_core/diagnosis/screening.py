@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 import attrs
 
@@ -12,8 +13,9 @@ from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.hooks.plugin_class import EXACT_EQUIVALENCES
 from tfopt_core.trials.request import Estimate, PluginPlan
 
-# A plugin that saves a smaller share by its first steps is left out.
-LEAST_GAIN = 0.03
+# A plugin that saves a smaller share by its first steps is left out. What is not exact must save
+# more: it is a third side of each group, which makes a measurement half as long again.
+LEAST_GAIN, LEAST_GAIN_ADDED = 0.03, 0.1
 # One-time costs vary by this much from start to start.
 LEAST_SAVED_SECONDS = 0.25
 # A plugin is tried for a share of a training's time, without the script's time before its fit,
@@ -54,8 +56,9 @@ def screened(
     """Return the draft with those plugins that seem to save time: first the exact ones, then what
     is added to them.
 
-    Each is tried on top of those before it. This claims nothing: it decides what is worth
-    measuring.
+    Of each kind those come first that can gain most, and each is tried on top of those before it,
+    unless these save as much of the same parts of a step already. This claims nothing: it decides
+    what is worth measuring.
 
     :param attempt: prepares a draft's stack.
     :param on_try: called with each plugin, in words, before it is tried.
@@ -64,25 +67,34 @@ def screened(
     :param measure_anyway: if no plugin seems to save time, keep the one that costs least.
     """
     both = {one.plugin for one in draft.stack} & {one.plugin for one in draft.additions}
-    stays, before = attrs.evolve(draft, stack=(), additions=()), draft.diagnosed.estimate
+    alone = before = draft.diagnosed.estimate
+    stays = attrs.evolve(draft, stack=(), additions=())
     left_out = [*draft.left_out]
     cheapest: tuple[float, Draft] | None = None
-    for place, one in enumerate((*draft.stack, *draft.additions)):
+    kinds = (sorted(kind, key=lambda one: -one.most) for kind in (draft.stack, draft.additions))
+    for place, one in enumerate(chain.from_iterable(kinds)):
         plugin, adds = one.plugin, place >= len(draft.stack)
         note = (OTHERWISE if adds else EXACTLY) if plugin in both else ""
         if why := why_not_try(bool(stays.extended)):
             left_out.append(LeftOut(plugin, note + why, untried=True))
             continue
+        if why := _why_no_more(one, stays.extended, before, alone):
+            left_out.append(LeftOut(plugin, note + why))
+            continue
         on_try(f"{plugin}{WHERE_OTHERWISE}" if note == OTHERWISE else plugin)
-        candidate = attrs.evolve(stays, stack=(*stays.stack, one))
         if adds:
             candidate = attrs.evolve(stays, additions=(*stays.additions, one))
+        else:
+            # in the proposed order, which all cards allow
+            stack = (each for each in draft.stack if each is one or each in stays.stack)
+            candidate = attrs.evolve(stays, stack=tuple(stack))
         try:
             tried = _with_notes_of(stays, attempt(_as_one_stack(candidate)), plugin)
         except TfoptError as error:
             left_out.append(LeftOut(plugin, note + first_line(error)))
             continue
-        reason = _why_not(plugin, tried, before) or _why_not_here(plugin, tried, candidate)
+        least = LEAST_GAIN_ADDED if adds else LEAST_GAIN
+        reason = _why_not(plugin, tried, before, least) or _why_not_here(plugin, tried, candidate)
         if adds:
             candidate = attrs.evolve(candidate, tried_extended=tried)
         else:
@@ -168,16 +180,40 @@ def _why_not_here(plugin: str, tried: Tried, candidate: Draft) -> str:
     return "what was found for it is exact all the same" if stands_already else ""
 
 
-def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:
-    """Return why a plugin does not stay on top of the best stack so far; empty if it does."""
+def _why_no_more(
+    one: Suggestion, stack: Sequence[Suggestion], now: Estimate | None, alone: Estimate | None
+) -> str:
+    """Return why a plugin could gain nothing on top of a stack; empty if it may.
+
+    :param now: the estimate with the stack, and `alone` that without plugins.
+    """
+    covered = {target for other in stack for target in other.targets}
+    if now is None or alone is None or not covered.issuperset(one.targets):
+        return ""
+    best = alone.step_seconds / one.most
+    if not now.step_seconds <= best:
+        return ""
+    names = ", ".join(f'"{other.plugin}"' for other in stack)
+    return (
+        f"not tried: alone it would make a step {_duration(best)} long at best, and with {names} "
+        f"it takes {_duration(now.step_seconds)}"
+    )
+
+
+def _why_not(plugin: str, tried: Tried, before: Estimate | None, least: float) -> str:
+    """Return why a plugin does not stay on top of the best stack so far; empty if it does.
+
+    :param least: the share of a step that it must save.
+    """
     if plugin in tried.prepared.not_applied:
         return f"not applied: {tried.prepared.not_applied[plugin]}"
     now = tried.estimate
     if before is None or now is None:
         return ""
-    if now.step_seconds > before.step_seconds * (1 - LEAST_GAIN):
+    if now.step_seconds > before.step_seconds * (1 - least):
         steps = f"{_duration(before.step_seconds)} to {_duration(now.step_seconds)}"
-        return f"a step does not seem to become faster with it (from about {steps})"
+        much = "faster" if least == LEAST_GAIN else "much faster"
+        return f"a step does not seem to become {much} with it (from about {steps})"
     saved = (before.step_seconds - now.step_seconds) * now.steps
     if saved < LEAST_SAVED_SECONDS:
         return (

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
+from threading import Thread
 from time import monotonic, perf_counter_ns
 from typing import Any, Literal
 
@@ -90,7 +91,18 @@ def time_steps(
             timing.why_not = describe(error)
         timings.append(timing)
     _in_turns([timing for timing in timings if not timing.too_long], seconds, choosing=choosing)
+    _let_go(timings)
     return timings
+
+
+def _let_go(timings: Sequence[StepTiming]) -> None:
+    """Free what the trainings read in the background: the end of an iterator may wait for tf.data's
+    tuning thread, as long as it has lived."""
+    held: list[Any] = []
+    for timing in timings:
+        held += [timing.iterator, timing._call]
+        timing.iterator, timing._call = None, lambda: 0
+    Thread(target=held.clear, daemon=True).start()
 
 
 def _too_long_a_call(loop: Loop, timings: Sequence[StepTiming]) -> bool:

@@ -53,7 +53,7 @@ from tfopt_core.workers.supervise import Limits
 # Once a plugin stays, no further one is tried that would take until so many seconds after the look
 # began, and none at all that would take twice as many: the verdict is due two minutes and the runs'
 # starts after that beginning. Some are always tried.
-TRYING_SECONDS, ALWAYS_TRIED = 40.0, 2
+TRYING_SECONDS, ALWAYS_TRIED = 30.0, 2
 
 
 def check_contact(options: ApplyOptions, spec: WorkloadSpec) -> WorkloadSpec:

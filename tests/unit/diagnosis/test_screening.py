@@ -228,7 +228,7 @@ def test_what_there_is_no_time_for_is_left_out_untried():
 
 @pytest.mark.parametrize(
     ("tried", "seconds", "found", "another"),
-    [(2, 30.0, True, True), (2, 31.0, True, False), (2, 31.0, False, True), (1, 90.0, True, True)],
+    [(2, 20.0, True, True), (2, 21.0, True, False), (2, 31.0, False, True), (1, 90.0, True, True)],
 )
 def test_a_trial_begins_if_it_would_end_in_time_by_those_before_it(tried, seconds, found, another):
     assert (why_not_try(tried, seconds, 20.0, found=found) == "") is another

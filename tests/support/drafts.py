@@ -81,4 +81,7 @@ def names(stack: Draft) -> list[str]:
     return [one.plugin for one in stack.stack]
 
 
-SLOWER = {("a",): about(10.5, 30), ("b",): about(10, 20), ("c",): PluginRefused("no GPU", "c")}
+NO_GPU = PluginRefused("no GPU", "c")
+SLOWER = {
+    ("a",): about(10.5, 30), ("b",): about(10, 20), ("c",): NO_GPU, ("b", "c"): NO_GPU,
+}  # fmt: skip

@@ -130,7 +130,7 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, console: 
 
             def on_try(plugin: str) -> None:
                 tried.append(plugin)
-                on_phase(f"trying {plugin}, with its settings")
+                on_phase(f"trying {plugin}")
 
             found = screened(
                 draft, lambda draft: trials.attempt(draft, diagnosed), on_try,

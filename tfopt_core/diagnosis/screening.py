@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 
 import attrs
 
@@ -56,60 +55,140 @@ def screened(
     """Return the draft with those plugins that seem to save time: first the exact ones, then what
     is added to them.
 
-    Of each kind those come first that can gain most, and each is tried on top of those before it,
-    unless these save as much of the same parts of a step already. This claims nothing: it decides
-    what is worth measuring.
+    Of each kind those come first that can gain most. What is tried stands on top of what stays
+    already, unless this saves as much of the same parts of a step: the first exact plugin alone,
+    all others together, and one by one what does not stay so. This claims nothing: it decides what
+    is worth measuring.
 
     :param attempt: prepares a draft's stack.
-    :param on_try: called with each plugin, in words, before it is tried.
+    :param on_try: called with plugins, in words, before they are tried.
     :param why_not_try: called before that with whether a plugin stays already; returns why no
         further one is tried, "" if one may be.
     :param measure_anyway: if no plugin seems to save time, keep the one that costs least.
     """
-    both = {one.plugin for one in draft.stack} & {one.plugin for one in draft.additions}
-    alone = before = draft.diagnosed.estimate
-    stays = attrs.evolve(draft, stack=(), additions=())
-    left_out = [*draft.left_out]
-    cheapest: tuple[float, Draft] | None = None
-    kinds = (sorted(kind, key=lambda one: -one.most) for kind in (draft.stack, draft.additions))
-    for place, one in enumerate(chain.from_iterable(kinds)):
-        plugin, adds = one.plugin, place >= len(draft.stack)
-        note = (OTHERWISE if adds else EXACTLY) if plugin in both else ""
-        if why := why_not_try(bool(stays.extended)):
-            left_out.append(LeftOut(plugin, note + why, untried=True))
-            continue
-        if why := _why_no_more(one, stays.extended, before, alone):
-            left_out.append(LeftOut(plugin, note + why))
-            continue
-        on_try(f"{plugin}{WHERE_OTHERWISE}" if note == OTHERWISE else plugin)
-        if adds:
-            candidate = attrs.evolve(stays, additions=(*stays.additions, one))
-        else:
-            # in the proposed order, which all cards allow
-            stack = (each for each in draft.stack if each is one or each in stays.stack)
-            candidate = attrs.evolve(stays, stack=tuple(stack))
-        try:
-            tried = _with_notes_of(stays, attempt(_as_one_stack(candidate)), plugin)
-        except TfoptError as error:
-            left_out.append(LeftOut(plugin, note + first_line(error)))
-            continue
-        least = LEAST_GAIN_ADDED if adds else LEAST_GAIN
-        reason = _why_not(plugin, tried, before, least) or _why_not_here(plugin, tried, candidate)
-        if adds:
-            candidate = attrs.evolve(candidate, tried_extended=tried)
-        else:
-            candidate = attrs.evolve(candidate, tried=tried)
-        if not reason:
-            stays, before = candidate, tried.estimate
-            continue
-        takes = None if plugin in tried.prepared.not_applied else tried.estimate
-        left_out.append(LeftOut(plugin, note + reason, takes))
-        if takes is not None and (cheapest is None or takes.seconds < cheapest[0]):
-            cheapest = (takes.seconds, candidate)
-    if not stays.extended and measure_anyway and cheapest is not None:
-        stays = attrs.evolve(cheapest[1], hopeful=False)
+    screening = _Screening(draft, attempt, on_try, why_not_try)
+    screening.try_exact()
+    screening.try_additions()
+    stays, left_out = screening.stays, screening.left_out
+    if not stays.extended and measure_anyway and screening.cheapest is not None:
+        stays = attrs.evolve(screening.cheapest[1], hopeful=False)
         left_out = [left for left in left_out if left.plugin != stays.extended[0].plugin]
     return _with_found(attrs.evolve(stays, left_out=tuple(left_out)))
+
+
+@attrs.define(eq=False)
+class _Screening:
+    """One screening: what stays, with its estimate, and what is left out so far.
+
+    :ivar cheapest: of those that save no time, the seconds and the draft of the one that costs
+        least.
+    """
+
+    draft: Draft
+    attempt: Callable[[Draft], Tried]
+    on_try: Callable[[str], None]
+    why_not_try: Callable[[bool], str]
+    stays: Draft = attrs.field(init=False)
+    now: Estimate | None = attrs.field(init=False)
+    left_out: list[LeftOut] = attrs.field(init=False)
+    cheapest: tuple[float, Draft] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        self.stays = attrs.evolve(self.draft, stack=(), additions=())
+        self.now = self.draft.diagnosed.estimate
+        self.left_out = [*self.draft.left_out]
+
+    def try_exact(self) -> None:
+        """Try the exact plugins."""
+        first, rest = _most_first(self.draft.stack)[:1], _most_first(self.draft.stack)[1:]
+        for one in first:
+            self._try_one(one)
+        rest = [one for one in rest if not self._is_saved(one)]
+        for one in self._not_together(rest):
+            self._try_one(one)
+
+    def try_additions(self) -> None:
+        """Try what is not exact, one by one: each makes a claim of its own."""
+        for one in _most_first(self.draft.additions):
+            if not self._is_saved(one):
+                self._try_one(one, adds=True)
+
+    def _is_saved(self, one: Suggestion) -> bool:
+        """Return whether what stays saves as much as a plugin could, which is then left out."""
+        why = _why_no_more(one, self.stays.extended, self.now, self.draft.diagnosed.estimate)
+        if why:
+            self.left_out.append(LeftOut(one.plugin, why))
+        return bool(why)
+
+    def _not_together(self, several: Sequence[Suggestion]) -> Sequence[Suggestion]:
+        """Try several exact plugins at once. Return those that are still to be tried alone."""
+        if len(several) < 2 or self.why_not_try(bool(self.stays.extended)):
+            return several
+        names = [one.plugin for one in several]
+        self.on_try(f"{', '.join(names[:-1])} and {names[-1]} together")
+        candidate = self._with_exact(several)
+        try:
+            tried = _with_notes_of(self.stays, self.attempt(_as_one_stack(candidate)), names)
+        except TfoptError:
+            return several
+        idle = tried.prepared.not_applied
+        if any(name in idle for name in names):
+            self.left_out += [
+                LeftOut(name, f"not applied: {idle[name]}") for name in names if name in idle
+            ]
+            return self._not_together([one for one in several if one.plugin not in idle])
+        if _why_not(tried, self.now, LEAST_GAIN):
+            return several
+        if any(_why_not_here(name, tried, candidate) for name in names):
+            return several
+        self.stays, self.now = attrs.evolve(candidate, tried=tried), tried.estimate
+        return ()
+
+    def _try_one(self, one: Suggestion, *, adds: bool = False) -> None:
+        """Try a plugin, which then stays or is left out."""
+        plugin, note = one.plugin, ""
+        if all(plugin in map(_name, kind) for kind in (self.draft.stack, self.draft.additions)):
+            note = OTHERWISE if adds else EXACTLY
+        if why := self.why_not_try(bool(self.stays.extended)):
+            self.left_out.append(LeftOut(plugin, note + why, untried=True))
+            return
+        self.on_try(f"{plugin}{WHERE_OTHERWISE}" if note == OTHERWISE else plugin)
+        if adds:
+            candidate = attrs.evolve(self.stays, additions=(*self.stays.additions, one))
+        else:
+            candidate = self._with_exact([one])
+        try:
+            tried = _with_notes_of(self.stays, self.attempt(_as_one_stack(candidate)), [plugin])
+        except TfoptError as error:
+            self.left_out.append(LeftOut(plugin, note + first_line(error)))
+            return
+        idle = tried.prepared.not_applied
+        reason = f"not applied: {idle[plugin]}" if plugin in idle else ""
+        reason = reason or _why_not(tried, self.now, LEAST_GAIN_ADDED if adds else LEAST_GAIN)
+        reason = reason or _why_not_here(plugin, tried, candidate)
+        candidate = attrs.evolve(candidate, **{"tried_extended" if adds else "tried": tried})
+        if not reason:
+            self.stays, self.now = candidate, tried.estimate
+            return
+        takes = None if plugin in idle else tried.estimate
+        self.left_out.append(LeftOut(plugin, note + reason, takes))
+        if takes is not None and (self.cheapest is None or takes.seconds < self.cheapest[0]):
+            self.cheapest = (takes.seconds, candidate)
+
+    def _with_exact(self, several: Sequence[Suggestion]) -> Draft:
+        """Return what stays with further exact plugins, in the proposed order: all cards allow
+        that."""
+        stay = (*self.stays.stack, *several)
+        stack = tuple(one for one in self.draft.stack if one in stay)
+        return attrs.evolve(self.stays, stack=stack)
+
+
+def _name(one: Suggestion) -> str:
+    return one.plugin
+
+
+def _most_first(several: Sequence[Suggestion]) -> list[Suggestion]:
+    return sorted(several, key=lambda one: -one.most)
 
 
 def _as_one_stack(draft: Draft) -> Draft:
@@ -134,11 +213,12 @@ def _found(tried: Tried | None) -> dict[str, PluginPlan]:
     return {} if tried is None else {one.name: one for one in tried.prepared.plugins}
 
 
-def _with_notes_of(before: Draft, tried: Tried, plugin: str) -> Tried:
-    """Return what was tried with a further plugin, with what was asked of those before it, and how
+def _with_notes_of(before: Draft, tried: Tried, names: Sequence[str]) -> Tried:
+    """Return what was tried with further plugins, with what was asked of those before them, and how
     that was found."""
     known = {**_found(before.tried), **_found(before.tried_extended)}
-    known.pop(plugin, None)  # which may stand there with other settings
+    for name in names:
+        known.pop(name, None)  # which may stand there with other settings
     prepared, plugins = tried.prepared, []
     for one in prepared.plugins:
         if (then := known.get(one.name)) is not None:
@@ -200,13 +280,11 @@ def _why_no_more(
     )
 
 
-def _why_not(plugin: str, tried: Tried, before: Estimate | None, least: float) -> str:
-    """Return why a plugin does not stay on top of the best stack so far; empty if it does.
+def _why_not(tried: Tried, before: Estimate | None, least: float) -> str:
+    """Return why what was tried does not stay on top of the best stack so far; empty if it does.
 
     :param least: the share of a step that it must save.
     """
-    if plugin in tried.prepared.not_applied:
-        return f"not applied: {tried.prepared.not_applied[plugin]}"
     now = tried.estimate
     if before is None or now is None:
         return ""

@@ -37,8 +37,6 @@ from tfopt_core.trials.step_timing import time_steps
 from tfopt_core.workers.task import PrepareTask
 from tfopt_core.workers.telemetry import peak_rss_bytes
 
-# About how long steps are timed for an estimate.
-ESTIMATE_SECONDS = 0.5
 # The longest time to read the data for the number of steps in an epoch.
 COUNT_SECONDS = 4.0
 # A forward pass takes about a third of a step.
@@ -275,7 +273,7 @@ def estimates(workload: Workload, *jobs: Job) -> list[Estimate | None]:
         return made[-1]
 
     further = [partial(built_of, job) for job in jobs[1:]]
-    timed = time_steps([lambda: made[0], *further], ESTIMATE_SECONDS)
+    timed = time_steps([lambda: made[0], *further])
     for one in timed:
         if one.why_not:
             raise WorkloadError(f"timing some steps {one.why_not}")

@@ -26,7 +26,7 @@ from tfopt_core.training.model.first_step import build_state
 from tfopt_core.training.runtime import device_sync
 
 # A step is timed for about this long, in at least FEWEST and at most MOST blocks.
-SECONDS, FEWEST, MOST = 1.0, 3, 40
+SECONDS, FEWEST, MOST = 0.5, 3, 40
 # A loop whose best block is this many times slower than the best of all is dropped: after its first
 # block, which a busy machine may have slowed, and after its second. If a cold call takes longer
 # than the limit, that call is enough: XLA's convolutions on a CPU are that slow.

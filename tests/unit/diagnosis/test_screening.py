@@ -18,7 +18,12 @@ def screen(proposal, attempt, tell=lambda plugin: None, **options):
 def test_plugins_that_save_time_stay_each_on_top_of_those_before():
     stays = screen(
         draft("a", "b", "c"),
-        attempt({("a",): about(8), ("a", "b"): about(8.1), ("a", "c"): about(6)}),
+        attempt(
+            {
+                ("a",): about(8), ("a", "b", "c"): about(8), ("a", "b"): about(8.1),
+                ("a", "c"): about(6),
+            }
+        ),
     )
     assert names(stays) == ["a", "c"]
     assert built(stays.tried) == ["a", "c"]
@@ -196,8 +201,20 @@ def test_what_can_gain_most_is_tried_first_and_what_is_then_saved_already_is_not
     assert "alone it would make a step 7.52 ms long at best" in saved.reason
     assert '"loop" it takes 7 ms' in saved.reason
     assert not saved.untried
-    small = screen(proposal, lambda one: made(one, about(9.6 if len(one.stack) == 1 else 8)))
-    assert names(small) == ["a", "loop"]
+
+
+def test_exact_plugins_behind_the_first_are_tried_together():
+    tried = []
+    takes = {("a",): about(9.5), ("a", "b", "c"): about(8)}
+    found = screen(draft("a", "b", "c"), attempt(takes), tried.append)
+    assert tried == ["a", "b and c together"]
+    assert (names(found), built(found.tried), found.left_out) == (["a", "b", "c"],) * 2 + ((),)
+    idle = screen(draft("a", "b", "c", "loop"), attempt(
+        {("a",): about(9.5), ("a", "b", "c", "loop"): about(8), ("a", "b", "c"): about(8)},
+        {"loop": "no callback allows it"},
+    ))  # fmt: skip
+    assert names(idle) == ["a", "b", "c"]
+    assert [left.reason for left in idle.left_out] == ["not applied: no callback allows it"]
 
 
 def test_what_is_not_exact_must_save_a_tenth():
@@ -215,7 +232,7 @@ def test_what_there_is_no_time_for_is_left_out_untried():
 
     found = screen(
         draft("a", "b", additions=(LOW,)),
-        attempt({("a",): about(5)}),
+        attempt({("a",): about(8)}),
         tried.append,
         why_not_try=why_not_try,
     )

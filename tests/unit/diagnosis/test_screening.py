@@ -20,7 +20,9 @@ def test_plugins_that_save_time_stay_each_on_top_of_those_before():
         draft("a", "b", "c"),
         attempt(
             {
-                ("a",): about(8), ("a", "b", "c"): about(8), ("a", "b"): about(8.1),
+                ("a",): about(8),
+                ("a", "b", "c"): about(8),
+                ("a", "b"): about(8.1),
                 ("a", "c"): about(6),
             }
         ),

@@ -246,7 +246,7 @@ class FrozenFeatures(
         fits = needed is not None and needed <= self.budget_bytes
         if self.storage == "disk" or (self.storage == "auto" and not fits):
             if self.shuffled_by_keras:
-                return "disk", "from the disk, features would not come in the order of Keras' shuffle"
+                return "disk", "features on the disk would not come in the order of Keras' shuffle"
             return "disk", too_large_for_disk(what, needed, self.path.parent)
         where = 'of memory may be used; set storage = "auto" or "disk"'
         return "memory", too_large(what, needed, self.budget_bytes, where)

@@ -142,8 +142,8 @@ class Window(Stage, kind="window", order="kept", cheap=True, stops_early=False):
 
 @attrs.frozen(kw_only=True, eq=False)
 class KerasShuffle(Shuffle, kind="keras_shuffle"):
-    """The shuffle of arrays by Keras' own `fit`. Behind a stage without `tensors` it has an order of
-    its own.
+    """The shuffle of arrays by Keras' own `fit`. Behind a stage without `tensors` it has an order
+    of its own.
 
     `passes` returns a data set: each of its iterators yields the indices of the examples as one
     element, in Keras' own order.

@@ -110,15 +110,22 @@ class _Screening:
     def try_additions(self) -> None:
         """Try what is not exact, one by one: each makes a claim of its own."""
         for one in _most_first(self.draft.additions):
-            if not self._is_saved(one):
+            if not self._is_saved(one, adds=True):
                 self._try_one(one, adds=True)
 
-    def _is_saved(self, one: Suggestion) -> bool:
+    def _is_saved(self, one: Suggestion, *, adds: bool = False) -> bool:
         """Return whether what stays saves as much as a plugin could, which is then left out."""
         why = _why_no_more(one, self.stays.extended, self.now, self.draft.diagnosed.estimate)
         if why:
-            self.left_out.append(LeftOut(one.plugin, why))
+            self.left_out.append(LeftOut(one.plugin, self._note(one, adds=adds) + why))
         return bool(why)
+
+    def _note(self, one: Suggestion, *, adds: bool) -> str:
+        """Return with which settings a plugin is tried that is tried with two."""
+        kinds = (self.draft.stack, self.draft.additions)
+        if not all(one.plugin in [each.plugin for each in kind] for kind in kinds):
+            return ""
+        return OTHERWISE if adds else EXACTLY
 
     def _not_together(self, several: Sequence[Suggestion]) -> Sequence[Suggestion]:
         """Try several exact plugins at once. Return those that are still to be tried alone."""
@@ -146,9 +153,7 @@ class _Screening:
 
     def _try_one(self, one: Suggestion, *, adds: bool = False) -> None:
         """Try a plugin, which then stays or is left out."""
-        plugin, note = one.plugin, ""
-        if all(plugin in map(_name, kind) for kind in (self.draft.stack, self.draft.additions)):
-            note = OTHERWISE if adds else EXACTLY
+        plugin, note = one.plugin, self._note(one, adds=adds)
         if why := self.why_not_try(bool(self.stays.extended)):
             self.left_out.append(LeftOut(plugin, note + why, untried=True))
             return
@@ -166,7 +171,10 @@ class _Screening:
         reason = f"not applied: {idle[plugin]}" if plugin in idle else ""
         reason = reason or _why_not(tried, self.now, LEAST_GAIN_ADDED if adds else LEAST_GAIN)
         reason = reason or _why_not_here(plugin, tried, candidate)
-        candidate = attrs.evolve(candidate, **{"tried_extended" if adds else "tried": tried})
+        if adds:
+            candidate = attrs.evolve(candidate, tried_extended=tried)
+        else:
+            candidate = attrs.evolve(candidate, tried=tried)
         if not reason:
             self.stays, self.now = candidate, tried.estimate
             return
@@ -181,10 +189,6 @@ class _Screening:
         stay = (*self.stays.stack, *several)
         stack = tuple(one for one in self.draft.stack if one in stay)
         return attrs.evolve(self.stays, stack=stack)
-
-
-def _name(one: Suggestion) -> str:
-    return one.plugin
 
 
 def _most_first(several: Sequence[Suggestion]) -> list[Suggestion]:

@@ -91,18 +91,10 @@ def time_steps(
             timing.why_not = describe(error)
         timings.append(timing)
     _in_turns([timing for timing in timings if not timing.too_long], seconds, choosing=choosing)
-    _let_go(timings)
-    return timings
-
-
-def _let_go(timings: Sequence[StepTiming]) -> None:
-    """Free what the trainings read in the background: the end of an iterator may wait for tf.data's
-    tuning thread, as long as it has lived."""
-    held: list[Any] = []
-    for timing in timings:
-        held += [timing.iterator, timing._call]
-        timing.iterator, timing._call = None, lambda: 0
+    # the end of an iterator may wait for tf.data's tuning thread, as long as it has lived
+    held = [part for timing in timings for part in timing.let_go()]
     Thread(target=held.clear, daemon=True).start()
+    return timings
 
 
 def _too_long_a_call(loop: Loop, timings: Sequence[StepTiming]) -> bool:
@@ -270,6 +262,12 @@ class StepTiming:
         block; infinity if it is not timed."""
         untimed = self.why_not or self.too_long
         return math.inf if untimed else median(self.blocks or [self.cold_step])
+
+    def let_go(self) -> list[Any]:
+        """Return what it reads its data with, and keep none of it."""
+        held = [self.iterator, self._call]
+        self.iterator, self._call = None, lambda: 0
+        return held
 
     def _grow(self) -> None:
         """Determine how many steps a timed call of a resident loop makes."""

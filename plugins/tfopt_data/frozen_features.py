@@ -106,7 +106,7 @@ class FrozenFeatures(Plugin):
     storage: Storage = setting(
         default="auto",
         help="Where features are kept; disk is the run's own folder; auto takes memory if they "
-        "fit, else the disk.",
+        "fit, else the disk, and always memory for arrays that Keras shuffles itself.",
     )
     memory_mib: int | Literal["auto"] = number_or(
         "auto", "Memory for features in MiB; auto takes a quarter of what is free."

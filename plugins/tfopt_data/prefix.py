@@ -159,17 +159,15 @@ def changed_by_reading_ahead(plan: DataPlan) -> str:
     last = repeats[-1] if repeats else 0
     if not (repeats or plan.given_steps):
         return ""
-    if any(isinstance(one, Prefetch) for one in plan.stages[last:]):
+    ends = [one for one in plan.lowering_order() if isinstance(one, Prefetch) or not one.neutral]
+    if isinstance(ends[-1], Prefetch):
         return ""
     if any(_reshuffles(stage) for stage in plan.stages[:last]):
         return (
             "a repeat follows a shuffle, so the order of later iterators depends on how far is "
             "read ahead"
         )
-    caches = [place for place, stage in enumerate(plan.stages) if isinstance(stage, Cache)]
-    # what was drawn before a cache is kept
-    begin = caches[-1] if caches else not plan.source.parts
-    for index in range(begin, len(plan.stages)):
+    for index in range(not plan.source.parts, len(plan.stages)):
         if _reshuffles(plan.stages[index]):  # its seed is drawn when an iterator is made
             continue
         ops = random_ops(plan, index)

@@ -563,6 +563,28 @@ KINDS = {
         fit("fit 3", frozen(), x, y, epochs=2, batch_size=8, shuffle="batch")
         fit("fit 4", frozen(), x, y, epochs=2, batch_size=4, steps_per_epoch=6)
     """,
+    "what is counted of the losses of several outputs": """
+        hidden = keras.layers.Dense(4)(inputs := keras.Input((6,)))
+        ends = {name: keras.layers.Dense(1, name=name)(hidden) for name in ("one", "two")}
+        model = keras.Model(inputs, ends)
+        model.compile("sgd", {"one": "mse", "two": "mae"})
+        for rows in (40, 43):
+            targets = {"one": y[:rows], "two": y[:rows]}
+            fit(f"{rows} examples", model, x[:rows], targets, batch_size=8, shuffle=False)
+            counted = [variable.numpy() for one in model.metrics for variable in one.variables]
+            note(f"counted of {rows} examples", counted)
+    """,
+    "parts of data that are cached before a shuffle": """
+        def make():
+            return slices((x, y)).map(lambda a, b: (a, b)).cache().shuffle(60, seed=7).batch(8)
+        model, one, two = network("sgd"), make(), make()
+        fit("fit 1", model, one.take(3), epochs=2)
+        fit("fit 2", model, one, epochs=2)
+        fit("fit 3", model, two, epochs=2, validation_data=one.take(2))
+        fit("fit 4", model, two.take(3), epochs=2, steps_per_epoch=5)
+        note("evaluate", model.evaluate(two.take(2), verbose=0))
+        fit("fit 5", model, two.repeat(), epochs=2, steps_per_epoch=4)
+    """,
     # a graph for the size of the last batch alone sums a convolution's gradients in another order
     "a smaller last batch of images": """
         layers = keras.layers
@@ -685,6 +707,30 @@ def test_loops_make_as_many_steps_as_there_are_batches_where_a_plugin_drops_the_
         found = trained(fits, [drops, *STACKS[loop]])
         assert found.effects[loop][0]
         assert not compare(plain, found).differences
+
+
+def test_a_shuffle_whose_examples_a_cache_has_computed_otherwise_is_no_place_for_other_data():
+    fits = """
+        def mirrored(a, b):
+            return tf.ensure_shape(tf.gather(a, tf.range(6)[::-1], axis=1), (None, 6)), b
+        model, data = network(), slices((x, y)).shuffle(43, seed=7).batch(8).map(mirrored)
+        fit("fit 1", model, data.repeat(), epochs=2, steps_per_epoch=4)
+        fit("fit 2", model, data, epochs=2)
+    """
+    assert trained(fits, [{"use": "cache"}]).refusal([{"use": "cache"}])
+
+
+def test_frozen_features_of_arrays_that_keras_shuffles_keep_its_order():
+    fits = """
+        model = network()
+        model.get_layer("first").trainable = False
+        model.compile("adam", "mse")
+        fit("fit", model, x, y, epochs=3)
+    """
+    for storage, applied in (("memory", True), ("disk", False)):
+        found = trained(fits, [{"use": "frozen-features", "storage": storage}])
+        assert found.effects["frozen-features"][0] is applied
+        assert not compare(trained(fits, None), found).differences
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,13 +9,12 @@ from tfopt_core.diagnosis import matmul, step_rounds
 from tfopt_core.diagnosis.step_parts import RecordingLimits
 from tfopt_core.measurement import certifying, plan
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS
-from tfopt_core.trials import dry_build, step_timing
+from tfopt_core.trials import step_timing
 
 moment = RecordingLimits(seconds=0.05, at_most=0.2)
 step_rounds.REAL = step_rounds.CACHED = step_rounds.GRAPH = step_rounds.DATA = moment
 matmul.PEAK_SECONDS = 0.05
 step_rounds.ROUNDS = step_rounds.QUICK_ROUNDS
-dry_build.ESTIMATE_SECONDS = 0.05
 step_timing.MOST = step_timing.FEWEST
 certifying.EPOCH_SECONDS, certifying.UNTIMED_BATCHES = 0.0, certifying.LEAST_BATCHES
 plan.MOST_PAIRS = MINIMUM_PAIRS

@@ -1,4 +1,4 @@
-"""Try what a draft proposes, plugin by plugin, and keep what seems to save time."""
+"""Try what a draft proposes, and keep what seems to save time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import attrs
 
 from tfopt_core.diagnosis.draft import Draft, LeftOut, Tried
 from tfopt_core.errors import TfoptError, first_line
+from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.hooks.plugin_class import EXACT_EQUIVALENCES
 from tfopt_core.trials.request import Estimate, PluginPlan
@@ -72,7 +73,8 @@ def screened(
     stays, left_out = screening.stays, screening.left_out
     if not stays.extended and measure_anyway and screening.cheapest is not None:
         stays = attrs.evolve(screening.cheapest[1], hopeful=False)
-        left_out = [left for left in left_out if left.plugin != stays.extended[0].plugin]
+        kept = [one.plugin for one in stays.extended]
+        left_out = [left for left in left_out if left.plugin not in kept]
     return _with_found(attrs.evolve(stays, left_out=tuple(left_out)))
 
 
@@ -100,25 +102,55 @@ class _Screening:
 
     def try_exact(self) -> None:
         """Try the exact plugins."""
-        first, rest = _most_first(self.draft.stack)[:1], _most_first(self.draft.stack)[1:]
-        for one in first:
-            self._try_one(one)
-        rest = [one for one in rest if not self._is_saved(one)]
-        for one in self._not_together(rest):
-            self._try_one(one)
+        ordered = _most_first(self.draft.stack)
+        self._try_alone(ordered[:1])
+        rest = [one for one in ordered[1:] if not self._is_saved(one)]
+        together: tuple[str, Estimate | None] = ("", None)
+        if len(rest) > 1 and not self.why_not_try(bool(self.stays.extended)):
+            together = self._try(rest)
+            if not together[0]:
+                return
+        self._try_alone(rest, *together)
 
     def try_additions(self) -> None:
         """Try what is not exact, one by one: each makes a claim of its own."""
-        for one in _most_first(self.draft.additions):
-            if not self._is_saved(one, adds=True):
-                self._try_one(one, adds=True)
+        self._try_alone(_most_first(self.draft.additions), adds=True)
+
+    def _try_alone(
+        self, several: Sequence[Suggestion], why: str = "", takes: Estimate | None = None,
+        *, adds: bool = False,
+    ) -> None:  # fmt: skip
+        """Try plugins one by one, while there is time.
+
+        :param why: why they did not stay when they were tried together, "" if they were not, and
+            what a training with them takes.
+        """
+        for one in several:
+            if self._is_saved(one, adds=adds):
+                continue
+            late = self.why_not_try(bool(self.stays.extended))
+            if late and why:
+                self._leave_out(one, f"tried with others: {why}", takes, adds=adds)
+            elif late:
+                self._leave_out(one, late, adds=adds, untried=True)
+            else:
+                reason, alone = self._try([one], adds=adds)
+                if reason:
+                    self._leave_out(one, reason, alone, adds=adds)
 
     def _is_saved(self, one: Suggestion, *, adds: bool = False) -> bool:
-        """Return whether what stays saves as much as a plugin could, which is then left out."""
+        """Return whether what stays saves as much as a plugin could; it is then left out."""
         why = _why_no_more(one, self.stays.extended, self.now, self.draft.diagnosed.estimate)
         if why:
-            self.left_out.append(LeftOut(one.plugin, self._note(one, adds=adds) + why))
+            self._leave_out(one, why, adds=adds)
         return bool(why)
+
+    def _leave_out(
+        self, one: Suggestion, why: str, takes: Estimate | None = None, *, adds: bool = False,
+        untried: bool = False,
+    ) -> None:  # fmt: skip
+        note = self._note(one, adds=adds)
+        self.left_out.append(LeftOut(one.plugin, note + why, takes, untried=untried))
 
     def _note(self, one: Suggestion, *, adds: bool) -> str:
         """Return with which settings a plugin is tried that is tried with two."""
@@ -127,61 +159,46 @@ class _Screening:
             return ""
         return OTHERWISE if adds else EXACTLY
 
-    def _not_together(self, several: Sequence[Suggestion]) -> Sequence[Suggestion]:
-        """Try several exact plugins at once. Return those that are still to be tried alone."""
-        if len(several) < 2 or self.why_not_try(bool(self.stays.extended)):
-            return several
+    def _try(
+        self, several: Sequence[Suggestion], *, adds: bool = False
+    ) -> tuple[str, Estimate | None]:
+        """Try plugins at once on top of what stays, of which those stay that take effect.
+
+        :returns: why they do not stay, "" if they do, and what a training with them takes, None
+            where they took no effect or nobody knows.
+        """
         names = [one.plugin for one in several]
-        self.on_try(f"{', '.join(names[:-1])} and {names[-1]} together")
-        candidate = self._with_exact(several)
+        words = f"{', '.join(names[:-1])} and {names[-1]} together" if names[1:] else names[0]
+        otherwise = self._note(several[0], adds=adds) == OTHERWISE
+        self.on_try(f"{words}{WHERE_OTHERWISE}" if otherwise else words)
+        if adds:
+            candidate = attrs.evolve(self.stays, additions=(*self.stays.additions, *several))
+        else:
+            candidate = self._with_exact(several)
         try:
             tried = _with_notes_of(self.stays, self.attempt(_as_one_stack(candidate)), names)
-        except TfoptError:
-            return several
-        idle = tried.prepared.not_applied
-        if any(name in idle for name in names):
-            self.left_out += [
-                LeftOut(name, f"not applied: {idle[name]}") for name in names if name in idle
-            ]
-            return self._not_together([one for one in several if one.plugin not in idle])
-        if _why_not(tried, self.now, LEAST_GAIN):
-            return several
-        if any(_why_not_here(name, tried, candidate) for name in names):
-            return several
-        self.stays, self.now = attrs.evolve(candidate, tried=tried), tried.estimate
-        return ()
-
-    def _try_one(self, one: Suggestion, *, adds: bool = False) -> None:
-        """Try a plugin, which then stays or is left out."""
-        plugin, note = one.plugin, self._note(one, adds=adds)
-        if why := self.why_not_try(bool(self.stays.extended)):
-            self.left_out.append(LeftOut(plugin, note + why, untried=True))
-            return
-        self.on_try(f"{plugin}{WHERE_OTHERWISE}" if note == OTHERWISE else plugin)
-        if adds:
-            candidate = attrs.evolve(self.stays, additions=(*self.stays.additions, one))
-        else:
-            candidate = self._with_exact([one])
-        try:
-            tried = _with_notes_of(self.stays, self.attempt(_as_one_stack(candidate)), [plugin])
         except TfoptError as error:
-            self.left_out.append(LeftOut(plugin, note + first_line(error)))
-            return
+            return first_line(error), None
         idle = tried.prepared.not_applied
-        reason = f"not applied: {idle[plugin]}" if plugin in idle else ""
-        reason = reason or _why_not(tried, self.now, LEAST_GAIN_ADDED if adds else LEAST_GAIN)
-        reason = reason or _why_not_here(plugin, tried, candidate)
+        if all(name in idle for name in names):
+            return f"not applied: {idle[names[0]]}", None
+        # the first addition makes a third side of each group
+        third = adds and self.stays.stack and not self.stays.additions
+        why = _why_not(tried, self.now, LEAST_GAIN_ADDED if third else LEAST_GAIN)
+        why = why or next(filter(None, (_why_not_here(n, tried, candidate) for n in names)), "")
         if adds:
             candidate = attrs.evolve(candidate, tried_extended=tried)
         else:
-            candidate = attrs.evolve(candidate, tried=tried)
-        if not reason:
-            self.stays, self.now = candidate, tried.estimate
-            return
-        takes = None if plugin in idle else tried.estimate
-        self.left_out.append(LeftOut(plugin, note + reason, takes))
-        if takes is not None and (self.cheapest is None or takes.seconds < self.cheapest[0]):
+            gone = [one for one in candidate.stack if one.plugin in idle]
+            candidate = _without(gone, attrs.evolve(candidate, tried=tried))
+        takes = tried.estimate
+        if not why:
+            self.stays, self.now = candidate, takes
+            for one in () if adds else gone:
+                self._leave_out(one, f"not applied: {idle[one.plugin]}")
+        elif takes is not None and (self.cheapest is None or takes.seconds < self.cheapest[0]):
             self.cheapest = (takes.seconds, candidate)
+        return why, takes
 
     def _with_exact(self, several: Sequence[Suggestion]) -> Draft:
         """Return what stays with further exact plugins, in the proposed order: all cards allow
@@ -189,6 +206,22 @@ class _Screening:
         stay = (*self.stays.stack, *several)
         stack = tuple(one for one in self.draft.stack if one in stay)
         return attrs.evolve(self.stays, stack=stack)
+
+
+def _without(gone: Sequence[Suggestion], draft: Draft) -> Draft:
+    """Return the draft, whose exact stack was tried, without plugins of it that took no effect."""
+    if not gone:
+        return draft
+    assert draft.tried is not None
+    names, request = [one.plugin for one in gone], draft.tried.request
+    stay = tuple(one for one in draft.tried.prepared.plugins if one.name not in names)
+    prepared = attrs.evolve(draft.tried.prepared, plugins=stay, not_applied={})
+    plugins = tuple(one for one in request.plugins if one.name not in names)
+    tried = attrs.evolve(
+        draft.tried, prepared=prepared, request=attrs.evolve(request, plugins=plugins)
+    )
+    stack = tuple(one for one in draft.stack if one not in gone)
+    return attrs.evolve(draft, stack=stack, tried=tried)
 
 
 def _most_first(several: Sequence[Suggestion]) -> list[Suggestion]:
@@ -269,10 +302,12 @@ def _why_no_more(
 ) -> str:
     """Return why a plugin could gain nothing on top of a stack; empty if it may.
 
+    That is said of input and dispatch, which others may save whole.
+
     :param now: the estimate with the stack, and `alone` that without plugins.
     """
-    covered = {target for other in stack for target in other.targets}
-    if now is None or alone is None or not covered.issuperset(one.targets):
+    saved = {part for other in stack for part in other.targets} & {"input", "dispatch"}
+    if now is None or alone is None or not set(one.targets) & set(PARTS) <= saved:
         return ""
     best = alone.step_seconds / one.most
     if not now.step_seconds <= best:
@@ -294,8 +329,8 @@ def _why_not(tried: Tried, before: Estimate | None, least: float) -> str:
         return ""
     if now.step_seconds > before.step_seconds * (1 - least):
         steps = f"{_duration(before.step_seconds)} to {_duration(now.step_seconds)}"
-        much = "faster" if least == LEAST_GAIN else "much faster"
-        return f"a step does not seem to become {much} with it (from about {steps})"
+        much = "" if least == LEAST_GAIN else f"{least:.0%} "
+        return f"a step does not seem to become {much}faster with it (from about {steps})"
     saved = (before.step_seconds - now.step_seconds) * now.steps
     if saved < LEAST_SAVED_SECONDS:
         return (

@@ -211,18 +211,41 @@ def test_exact_plugins_behind_the_first_are_tried_together():
     found = screen(draft("a", "b", "c"), attempt(takes), tried.append)
     assert tried == ["a", "b and c together"]
     assert (names(found), built(found.tried), found.left_out) == (["a", "b", "c"],) * 2 + ((),)
-    idle = screen(draft("a", "b", "c", "loop"), attempt(
-        {("a",): about(9.5), ("a", "b", "c", "loop"): about(8), ("a", "b", "c"): about(8)},
-        {"loop": "no callback allows it"},
-    ))  # fmt: skip
-    assert names(idle) == ["a", "b", "c"]
-    assert [left.reason for left in idle.left_out] == ["not applied: no callback allows it"]
 
 
-def test_what_is_not_exact_must_save_a_tenth():
-    found = screen(draft(additions=(LOW,)), attempt({("low",): about(9.2)}))
+def test_of_plugins_that_are_tried_together_those_without_effect_are_left_out(tmp_path):
+    why = "no callback allows it"
+
+    def attempt(candidate):
+        takes = {("a",): 9.5, ("a", "b", "c", "loop"): 8}[tuple(names(candidate))]
+        idle = {"loop": why} if len(candidate.stack) > 1 else {}
+        tried = made(candidate, about(takes), not_applied=idle)
+        return attrs.evolve(tried, request=make_request(folder=tmp_path))
+
+    found = screen(draft("a", "b", "c", "loop"), attempt)
+    assert (names(found), built(found.tried)) == (["a", "b", "c"],) * 2
+    assert [left.reason for left in found.left_out] == [f"not applied: {why}"]
+
+
+def test_what_did_not_stay_together_is_said_of_each_that_there_is_no_time_for():
+    tried = []
+    found = screen(
+        draft("a", "b", "c"), attempt({("a",): about(9), ("a", "b", "c"): about(9.5)}),
+        tried.append, why_not_try=lambda found: "no time" if len(tried) > 1 else "",
+    )  # fmt: skip
+    assert names(found) == ["a"]
+    assert [left.plugin for left in found.left_out] == ["b", "c"]
+    assert all("tried with others: a step does not" in left.reason for left in found.left_out)
+    assert not any(left.untried for left in found.left_out)
+
+
+def test_what_would_be_a_third_side_must_save_a_tenth():
+    takes = {("a",): about(9), ("a", "low"): about(8.3), ("low",): about(9.2)}
+    found = screen(draft("a", additions=(LOW,)), attempt(takes))
     assert found.additions == ()
-    assert "much faster" in found.left_out[0].reason
+    assert "10% faster" in found.left_out[0].reason
+    alone = screen(draft(additions=(LOW,)), attempt(takes))
+    assert alone.additions == (LOW,)
 
 
 def test_what_there_is_no_time_for_is_left_out_untried():

@@ -14,7 +14,7 @@ from tfopt_data.prefetch import with_prefetch
 from tfopt_data.prefetch_to_device import PrefetchToDevice, with_prefetch_to_device
 
 from tfopt_core import DataPlan
-from tfopt_core.data import Cache, Resident
+from tfopt_core.data import Cache, Prefetch, Resident
 from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower
 from tfopt_core.testing import make_machine, make_run, stack_of
@@ -169,8 +169,11 @@ def test_what_draws_on_where_it_was_read_ahead_to_is_left_alone_in_data_read_in_
         assert "RngReadAndSkip" in refused.reason
         assert "how far is read ahead" in refused.reason
     assert "read ahead" not in change(drawn.repeat(2).prefetch(1)).reason  # as the user set it
-    for plan in (PLAN.shuffle(seed=1), drawn.append(Cache())):
-        assert change(attrs.evolve(plan, given_steps=True)).done
+    assert change(attrs.evolve(PLAN.shuffle(seed=1), given_steps=True)).done
+    # a cache that is not filled to its end is thrown away, and a prefetch before the draws is none
+    inside = PLAN.append(Prefetch(buffer_size=2, inside=True)).map(drawn.stages[-1].function)
+    for plan in (drawn.append(Cache()), inside):
+        assert not change(attrs.evolve(plan, given_steps=True)).done
     assert change(drawn).done  # read to its end, a pass leaves the generator where it always does
     seeded = PLAN.map(lambda x: x + tf.random.uniform((), seed=1, maxval=9, dtype=x.dtype))
     assert change(seeded.repeat()).done  # its draws begin anew with each iterator

@@ -258,9 +258,12 @@ def caches(dataset: Any) -> Iterator[Any]:
     return (one for one in datasets(dataset) if class_name(one) == "CacheDataset")
 
 
-def calls_before(dataset: Any) -> int:
-    """Return how many stages of a data set call functions."""
-    return sum(bool(one._functions()) for one in datasets(dataset))
+def made_of(dataset: Any) -> tuple[list[int], int]:
+    """Return the ids of the data sets that a data set begins with, and how many of its stages call
+    functions."""
+    parts = list(datasets(dataset))
+    begins = [id(one) for one in parts if not getattr(one, "_inputs", tuple)()]
+    return begins, sum(bool(one._functions()) for one in parts)
 
 
 def seeds_of(shuffle: Any) -> tuple[int, int]:

@@ -38,8 +38,8 @@ class _Draws:
 
 @attrs.frozen(eq=False)
 class _InPlace:
-    """What took the place of a shuffle that draws while it is read: None if other maps stand before
-    it. `plugin` is the last one that changed its data set."""
+    """What took the place of a shuffle that draws while it is read: None if other data or maps
+    stand before it. `plugin` is the last one that changed its data set."""
 
     shuffle: Any
     plugin: str
@@ -143,7 +143,7 @@ class ShuffleDraws:
         own = _by_seeds(given)
         for seeds, shuffle in _by_seeds(kept).items():
             if seeds in own and own[seeds] is not shuffle:
-                same = walk.calls_before(own[seeds]) == walk.calls_before(shuffle)
+                same = walk.made_of(own[seeds]) == walk.made_of(shuffle)
                 self._in_place[own[seeds]] = _InPlace(shuffle if same else None, plugin)
         for cache, other in zip(walk.caches(given), walk.caches(kept), strict=False):
             if cache is not other:
@@ -172,8 +172,8 @@ class ShuffleDraws:
     def _as_read(self, given: Any) -> tuple[Any, str]:
         """Return the data set that `current` returns, None if it cannot be built, and the plugin
         that replaced its shuffle, "" for none."""
-        drawing = (*walk.caches(given), *walk.reshuffling(given))
-        replaced = [one for one in drawing if one in self._in_place]
+        # from the end: on what was replaced there nothing else begins anew
+        replaced = [one for one in walk.datasets(given) if one in self._in_place]
         if not replaced or given in self._kept:
             return given, ""
         source, *behind = DataPlan.from_dataset(given, kept=replaced[:1]).stages

@@ -55,7 +55,8 @@ class TracedSteps:
         every operation of it."""
         key = purpose, jit_compile
         if key not in self._steps:
-            self._steps[key] = one_step(self.model, jit_compile=jit_compile)
+            sized_here = purpose != "step" or jit_compile
+            self._steps[key] = one_step(self.model, jit_compile=jit_compile, sized_here=sized_here)
         return self._steps[key]
 
     def single(self, *, jit_compile: bool) -> Any:
@@ -83,16 +84,18 @@ class TracedSteps:
         return self._functions[key]
 
 
-def one_step(model: Any, *, jit_compile: bool) -> Any:
+def one_step(model: Any, *, jit_compile: bool, sized_here: bool = False) -> Any:
     """Return `model.train_step` as a `tf.function` of one batch, called as Keras calls it.
 
     The attribute is read when the step is traced, so a wrapped step is traced with its wrapper.
+
+    :param sized_here: whether it is traced for a size of batches that Keras' own may not know.
     """
     import tensorflow as tf
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def step(data: Any) -> Any:
-        with output_losses_weighed(model):
+        with output_losses_weighed(model) if sized_here else contextlib.nullcontext():
             return model.distribute_strategy.run(model.train_step, args=(without_optionals(data),))
 
     return tf.function(step, jit_compile=jit_compile, reduce_retracing=True)

@@ -574,6 +574,15 @@ KINDS = {
             counted = [variable.numpy() for one in model.metrics for variable in one.variables]
             note(f"counted of {rows} examples", counted)
     """,
+    "draws in a cache, and in given steps what plugins do not take": """
+        draws = tf.random.Generator.from_seed(3)
+        data = slices((x, y)).map(lambda a, b: (a * draws.uniform(()), b)).batch(8)
+        data = data.map(lambda a, b: (a * 2, b)).cache()
+        model = network("sgd")
+        fit("fit 1", model, data, epochs=2)
+        fit("fit 2", model, data, epochs=2, steps_per_epoch=4)
+        fit("fit 3", model, data, epochs=2, validation_data=data, validation_steps=2)
+    """,
     "parts of data that are cached before a shuffle": """
         def make():
             return slices((x, y)).map(lambda a, b: (a, b)).cache().shuffle(60, seed=7).batch(8)

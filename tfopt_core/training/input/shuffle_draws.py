@@ -28,6 +28,11 @@ IN_A_FUNCTION = (
     "them is not known"
 )
 
+READ_OTHERWISE = (
+    "an earlier fit has read these data as other plugins made them, and what was drawn there "
+    "cannot go on in another data set"
+)
+
 
 @attrs.define(eq=False)
 class _Draws:
@@ -51,6 +56,7 @@ class ShuffleDraws:
     are linked draw in turn, as if they were one.
 
     :param read: the caches that were read.
+    :ivar _read_as: by data set, the key of what replaces it "now", and in the last "fit".
 
     A shuffle that draws while it is read (before a `repeat`) cannot be counted: what took its place
     once, or it itself, is read in all data sets of the script that hold it.
@@ -60,6 +66,7 @@ class ShuffleDraws:
     _drawn: WeakKeyDictionary[Any, int] = attrs.field(factory=WeakKeyDictionary)
     _linked: WeakKeyDictionary[Any, _Draws] = attrs.field(factory=WeakKeyDictionary)
     _kept: WeakKeyDictionary[Any, dict[Any, Any]] = attrs.field(factory=WeakKeyDictionary)
+    _read_as: WeakKeyDictionary[Any, dict[str, Any]] = attrs.field(factory=WeakKeyDictionary)
     _in_place: WeakKeyDictionary[Any, _InPlace] = attrs.field(factory=WeakKeyDictionary)
     _uncounted: WeakSet[Any] = attrs.field(factory=WeakSet)
     _in_fit: WeakKeyDictionary[Any, str] = attrs.field(factory=WeakKeyDictionary)
@@ -132,6 +139,8 @@ class ShuffleDraws:
         same data set.
 
         :param plugin: the last one that changed the data.
+        :raises PluginRefused: where an earlier fit has read them with another key, and what was
+            drawn then is in another data set.
         """
         import tensorflow as tf
 
@@ -139,6 +148,11 @@ class ShuffleDraws:
             return replacement
         if draws_at_the_start(given) and not any(walk.caches(given)):
             return replacement
+        read_as = self._read_as.setdefault(given, {})
+        drawn = not draws_at_the_start(given) or any(map(_holds_draws, walk.caches(given)))
+        if drawn and read_as.get("fit", key) != key:
+            raise PluginRefused(READ_OTHERWISE, plugin)
+        read_as["now"] = key
         kept = self._kept.setdefault(given, {}).setdefault(key, replacement)
         own = _by_seeds(given)
         for seeds, shuffle in _by_seeds(kept).items():
@@ -191,11 +205,16 @@ class ShuffleDraws:
 
         self._in_fit.clear()
         for data in given:
-            if isinstance(data, tf.data.Dataset) and not draws_at_the_start(data):
-                for own in walk.reshuffling(data):
-                    place = self._in_place.get(own)
-                    if (read := own if place is None else place.shuffle) is not None:
-                        self._uncounted.add(read)
+            if not isinstance(data, tf.data.Dataset):
+                continue
+            if data in self._kept:
+                self._read_as[data]["fit"] = self._read_as[data]["now"]
+            if draws_at_the_start(data):
+                continue
+            for own in walk.reshuffling(data):
+                place = self._in_place.get(own)
+                if (read := own if place is None else place.shuffle) is not None:
+                    self._uncounted.add(read)
 
     def begun(self, given: Any) -> frozenset[Any]:
         """Return the shuffles of a data set that nothing may replace: they draw while it is read,

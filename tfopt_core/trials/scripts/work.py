@@ -60,7 +60,7 @@ class ScriptTraining(ScriptRun[RunTask]):
 
         :raises WorkloadError: if nothing was trained, in a run that is measured.
         """
-        if self.own is not None and self.own.loop.clock.updates:
+        if self.own.clock.updates:
             return self._report_of_loop(end)
         if not self.fits and self.task.measured:
             raise WorkloadError(self.in_words(self.why_nothing(end))) from end.raised
@@ -75,7 +75,6 @@ class ScriptTraining(ScriptRun[RunTask]):
 
     def _report_of_loop(self, end: ScriptEnd) -> RunReport:
         """Return what was observed of a run that trained in a loop of the script's own."""
-        assert self.own is not None
         return self._with_end(self.own.run_report(end.status), end)
 
     def _with_end(self, report: RunReport, end: ScriptEnd) -> RunReport:
@@ -92,8 +91,7 @@ class ScriptTraining(ScriptRun[RunTask]):
 
         An exception would run the rest of the script, or be caught by it.
         """
-        assert self.own is not None
-        clock = self.own.loop.clock
+        clock = self.own.clock
         self.own.tell_progress(self.tell)
         if clock.is_over:
             self._end_by(lambda: self._report_of_loop(ScriptEnd(status=0)))
@@ -106,34 +104,27 @@ class ScriptTraining(ScriptRun[RunTask]):
         number = self.task.job.recipe.workload.fit
         if number is not None:
             return any(fit.number == number for fit in self.fits)
-        calls = 0 if self.session is None else self.session.calls
-        return bool(self.fits) and len(self.fits) + self.empty_fits == calls
+        return bool(self.fits) and len(self.fits) + self.empty_fits == self.session.calls
 
     def _notes(self, end: ScriptEnd) -> Iterator[str]:
-        cut = cut_in_words(self.task.job.recipe.workload)
-        if cut is not None and not self.task.measured and self.own is None:
+        workload, own, patches = self.task.job.recipe.workload, self.own, self.session.patches
+        cut = cut_in_words(workload)
+        if cut is not None and not self.task.measured and not workload.has_own_loop:
             yield cut  # a measurement reports it itself
-        loop = None if self.own is None else self.own.loop
-        if not self.fits and (loop is None or not loop.clock.updates):
+        if not self.fits and not own.clock.updates:
             yield self.why_nothing(end)
-        if (
-            loop is not None
-            and loop.clock.updates
-            and loop.last_loss is None
-            and self.task.measured
-        ):
+        if own.clock.updates and own.last_loss is None and self.task.measured:
             yield NOT_WATCHED
-        seeding = None if self.seeding is None else self.seeding.in_words()
-        if seeding:
-            yield seeding
+        seeding = self.session.seeding
+        if seeding is not None and seeding.seen:
+            yield seeding.in_words()
         if end.read_input:
             yield "the script read standard input, which is empty here"
-        patches = None if self.session is None else self.session.patches
         if self.empty_fits:
             yield f"{self.empty_fits} calls of fit() had no data and trained nothing"
-        if patches is not None and patches.threads:
+        if patches.threads:
             yield f"fit() was called in a thread ({', '.join(sorted(patches.threads))})"
-        if patches is not None and self.fits and (patches.updates or patches.batches_alone):
+        if self.fits and (patches.updates or patches.batches_alone):
             yield "the script also trains outside of fit(), in a loop that is not measured"
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
@@ -184,8 +175,7 @@ class ScriptLook(ScriptRun[LookTask]):
     """A run that goes no further than the fit to examine, with which its process ends."""
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
-        if self.own is not None:
-            self.own.loop.remove()
+        self.own.remove()
         number = self.task.job.recipe.workload.fit or 1
         call = workload.call
         if call.number < number:
@@ -249,16 +239,13 @@ class ScriptLook(ScriptRun[LookTask]):
     def at_the_end(self, end: ScriptEnd) -> Answer | None:
         """Return what the look found in a loop of the script's own, which has come to its end; None
         if there was none, or the script failed."""
-        own = self.own
-        if own is None or own.loop.clock.updates < 1 or end.error is not None or end.status:
+        if self.own.clock.updates < 1 or end.error is not None or end.status:
             return None
         return None if self.session.calls else self._examine_loop()
 
     def _loop_was_read(self) -> None:
         """End the process once enough was seen of a loop of the script's own."""
-        own = self.own
-        assert own is not None
-        if own.is_known(whole=isinstance(self.task, PrepareTask)):
+        if self.own.is_known(whole=isinstance(self.task, PrepareTask)):
             why = self.why_nothing(ScriptEnd(status=0))
             self._end_by(lambda: self._examine_loop() or failure_of(WorkloadError(why)))
 
@@ -296,9 +283,9 @@ def carry_out(task: RunTask | LookTask, tell: Callable[[Message], None]) -> Answ
     tell(ProcessStarted())
     if isinstance(task, RunTask):
         training = ScriptTraining(task, tell)
-        return training.report(training.to_its_end(training.enter_folder()))
+        return training.report(training.to_its_end())
     look = ScriptLook(task, tell)
-    end = look.to_its_end(look.enter_folder())
+    end = look.to_its_end()
     answer = look.at_the_end(end)
     if answer is not None:
         return cast(Answer, reworded(answer, look.in_words))

@@ -48,9 +48,6 @@ class Task:
         two processes would differ in the places of code in memory, in every pair alike.
     """
 
-    # the names of the last messages of a process that succeeded
-    answers: ClassVar[tuple[str, ...]] = ()
-
     job: Job
     debug: bool = False
     measured: bool = True
@@ -85,9 +82,6 @@ class RunTask(Task):
     :param expendable: whether the run is made for its peak memory alone: it ends after its first
         warm steps, and the kernel ends it before other processes where memory runs out.
     """
-
-    # a process that only serves the others trains nothing
-    answers: ClassVar[tuple[str, ...]] = ("RunReport", "OthersServed")
 
     save_to: Path | None = None
     warm_seconds: float | None = None
@@ -126,7 +120,6 @@ class PrepareTask(LookTask):
     :param quick: also time some steps with the stack.
     """
 
-    answers: ClassVar[tuple[str, ...]] = ("Prepared",)
     look = "tfopt_core.trials.dry_build:prepare"
     own_look = "tfopt_core.trials.scripts.own_loop:prepare_loop"
 
@@ -144,7 +137,6 @@ class ReplayTask(LookTask):
     :param against: the variant with which the final state is compared; "" for none.
     """
 
-    answers: ClassVar[tuple[str, ...]] = ("Replayed",)
     look = "tfopt_core.trials.replay:replay"
 
     part: ReplayPart
@@ -161,7 +153,6 @@ class DiagnoseTask(LookTask):
     :param quick: take seconds, and compare loops within the training too.
     """
 
-    answers: ClassVar[tuple[str, ...]] = ("Diagnosed",)
     look = "tfopt_core.diagnosis.work:diagnose"
     own_look = "tfopt_core.diagnosis.work:diagnose_loop"
 
@@ -293,16 +284,6 @@ def reworded(message: Message, in_words: Callable[[str], str]) -> Message:
         return value
 
     return _structured(convert(_unstructured(message)))
-
-
-def check_answer(message: Message, task: Task) -> None:
-    """Check that a last message answers this task.
-
-    :raises ValueError: if it answers another kind of task.
-    """
-    kind = type(message).__name__
-    if kind not in ("Failure", "CannotMount", *task.answers):
-        raise ValueError(f"message {kind!r} is no answer to {type(task).__name__!r}")
 
 
 def _unstructured(message: Message) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from tfopt_training.lr_schedule import LrSchedule
 
 from tfopt_core.errors import PluginError, PreparationFailed, WorkloadError
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.certifying import replay_all
+from tfopt_core.measurement.certifying import Replays
 from tfopt_core.plugins import Control, Effect, Plugin, RunContext, hookimpl
 from tfopt_core.scripts.fitting import train_fit
 from tfopt_core.scripts.session import Session
@@ -190,8 +190,7 @@ def certificate_of(
 ) -> Any:
     stack = Variant("full", (StackedPlugin("it", plugin),))
     fits: Any = FitOfSession(folder, (plugin,), fit)
-    [certificate] = replay_all(fits, [(stack, equivalence)], seed=SEED, batches=batches)
-    return certificate
+    return Replays(fits, SEED, batches).certificates([(stack, equivalence)])["full"]
 
 
 @pytest.mark.thorough

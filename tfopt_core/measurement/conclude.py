@@ -70,7 +70,8 @@ def conclude(groups: Groups, created_at: str) -> Results:
     rows = attribute(judged, contrasts, judgement)
     addition = state.added
     if addition is not None:
-        addition = judge_addition(judged, judgement, addition, state.added_certificate)
+        certificate = state.certificates.get(addition.variant)
+        addition = judge_addition(judged, judgement, addition, certificate)
     return Results(
         id=request.folder.name,
         created_at=created_at,

@@ -75,16 +75,13 @@ def measure(
         prepared, request = prepared_before or prepare(request, runner, estimate=True)
         added = None if extended is None else added_stack(prepared, extended)
         seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
-        certificates: tuple[Certificate | None, Certificate | None] = (None, None)
+        certificates: dict[str, Certificate] = {}
         if certify:
             certificates = certified(
                 request, prepared, added, seed=seed or 1, runner=runner, observer=observer
             )
         prepared = attrs.evolve(prepared, seconds=time.monotonic() - began)
-        state = plan_of(
-            request, prepared, seed=seed, certificate=certificates[0], added=added,
-            added_certificate=certificates[1],
-        )  # fmt: skip
+        state = plan_of(request, prepared, seed=seed, certificates=certificates, added=added)
         if state.note:
             prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, state.note))
         created_at = datetime.now(UTC).isoformat(timespec="milliseconds")

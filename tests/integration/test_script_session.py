@@ -167,10 +167,8 @@ class FitOfSession:
                     import keras
 
                     keras.utils.set_random_seed(SEED)
-                    return type(workload).of(
-                        made, call, workload.compiled, SEED, ended=part != "training",
-                        batches=how["batches"], before=workload,
-                    )  # fmt: skip
+                    ended, batches = part != "training", how["batches"]
+                    return type(workload).of(made, call, ended=ended, batches=batches)
 
                 job = attrs.evolve(made.job, variant=variant.name)
                 task = ReplayTask(job=job, replay_folder=shared, part=part, **how)

@@ -140,7 +140,7 @@ class FitState:
         model = workload.call.model
         for split in workload.call.splits:
             origin = workload.data.plan(split).source.origin
-            if split in workload.data.readers or origin in CHANGED_BY_READING:
+            if split in workload.call.readers or origin in CHANGED_BY_READING:
                 raise CannotShare("the data are changed by being read")
         if why_without("nested-layers"):
             raise CannotShare(why_without("nested-layers"))

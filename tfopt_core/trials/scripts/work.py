@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from pkgutil import resolve_name
 from typing import Any, NoReturn, cast
@@ -191,14 +190,12 @@ class ScriptLook(ScriptRun[LookTask]):
             import keras
 
             keras.utils.set_random_seed(job.seed)
-            task, of = self.task, functools.partial(FitWorkload.of, self.session, before=workload)
+            task = self.task
             if not isinstance(task, ReplayTask):
-                return of(call, workload.compiled, task.job.seed, ended=True)
-            return of(
-                call.short(EPOCHS, task.batches), workload.compiled, task.job.seed,
-                # where they are compared, all data are read
-                ended=task.part != "training", batches=task.batches,
-            )  # fmt: skip
+                return FitWorkload.of(self.session, call, ended=True)
+            # where they are compared, all data are read
+            short, ended = call.short(EPOCHS, task.batches), task.part != "training"
+            return FitWorkload.of(self.session, short, ended=ended, batches=task.batches)
 
         if not self.task.stays:
             return self._end_here(self._examine(load))

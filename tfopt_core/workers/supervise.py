@@ -74,7 +74,7 @@ def converse(
     *,
     stays: bool = False,
 ) -> tuple[Answer | None, str | None]:
-    """Send the task, and pass on the messages until the last one.
+    """Send the task, and pass on the messages until the last one, with the user's own paths.
 
     :param stays: whether the process may wait for another task, and so need not end.
     :returns: the last message, or None and the cause.
@@ -84,12 +84,13 @@ def converse(
     total = limits.total if isinstance(task, RunTask) else None
     if isinstance(task, PrepareTask):
         total = limits.dry_build
+    in_words: Callable[[str], str] = str if task.private is None else task.private.in_words
     deadlines = _Deadlines(attrs.evolve(limits, total=total))
     try:
         send_task(channel, task)
         for data in _lines(process, channel, deadlines):
             try:
-                message = decode(data)
+                message = decode(data, in_words)
             except ValueError as error:
                 return None, f"broke the protocol: {error}"
             if isinstance(message, Answer):

@@ -260,37 +260,25 @@ def receive_task(channel: socket.socket) -> Task:
 
 def encode(message: Message) -> bytes:
     """Return a message as a line of JSON, which names its class as "type"."""
-    return json.dumps(_unstructured(message)).encode() + b"\n"
+    data = {**_converter.unstructure(message), TYPE: type(message).__name__}
+    return json.dumps(data).encode() + b"\n"
 
 
-def decode(line: bytes) -> Message:
+def decode(line: bytes, in_words: Callable[[str], str] = str) -> Message:
     """Return the message that a line of JSON holds.
 
+    :param in_words: returns a text of the message with the user's own paths.
     :raises ValueError: if it is unknown or malformed.
     """
-    return _structured(json.loads(line))
-
-
-def reworded(message: Message, in_words: Callable[[str], str]) -> Message:
-    """Return a message with `in_words` applied to each of its texts."""
 
     def convert(value: Any) -> Any:
         if isinstance(value, str):
             return in_words(value)
         if isinstance(value, dict):
             return {key: convert(each) for key, each in value.items()}
-        if isinstance(value, list | tuple):
-            return [convert(each) for each in value]
-        return value
+        return [convert(each) for each in value] if isinstance(value, list) else value
 
-    return _structured(convert(_unstructured(message)))
-
-
-def _unstructured(message: Message) -> dict[str, Any]:
-    return {**_converter.unstructure(message), TYPE: type(message).__name__}
-
-
-def _structured(data: Any) -> Message:
+    data = convert(json.loads(line))
     kind = data.get(TYPE) if isinstance(data, dict) else None
     if not isinstance(kind, str) or kind not in Message.kinds:
         raise ValueError(f"unknown message {str(data)[:SHOWN_CHARACTERS]!r}")

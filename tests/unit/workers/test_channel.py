@@ -9,7 +9,7 @@ from support.fake_role import RUN
 from tfopt_core.hooks.context import Cluster
 from tfopt_core.hooks.values import Effect
 from tfopt_core.training.messages import ClusterJoined, ClusterJoining, EpochDone, Note, StepDone
-from tfopt_core.workers.task import Failure, OthersServed, decode, encode, reworded
+from tfopt_core.workers.task import Failure, OthersServed, decode, encode
 
 CLUSTER = Cluster(addresses={"chief": ("a:1",), "ps": ("b:2", "c:3")}, job="ps", index=1)
 FAILURE = Failure(error="PluginError", message="it failed", exit_code=3)
@@ -62,8 +62,8 @@ def test_what_is_no_json_is_an_error():
         decode(b"trained 777 epochs")
 
 
-def test_all_texts_of_a_message_are_put_in_other_words():
+def test_all_texts_of_a_message_are_put_in_the_users_words():
     report = attrs.evolve(RUN, notes=("wrote /private/a",), script_error="no /private/b")
-    told = reworded(report, lambda text: text.replace("/private", "/own"))
+    told = decode(encode(report), lambda text: text.replace("/private", "/own"))
     assert (told.notes, told.script_error) == (("wrote /own/a",), "no /own/b")
     assert told.fits == report.fits

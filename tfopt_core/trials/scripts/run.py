@@ -25,7 +25,7 @@ from tfopt_core.training.factory import module_file
 from tfopt_core.training.messages import Message
 from tfopt_core.training.runtime import apply_in_process, seen_by_tensorflow
 from tfopt_core.trials.scripts.own_loop import LoopOfScript
-from tfopt_core.workers.task import LookTask, RunTask, Task, failure_of, reworded
+from tfopt_core.workers.task import LookTask, RunTask, Task, failure_of
 
 AnyTask = TypeVar("AnyTask", bound=Task)
 OTHER_BACKEND = (
@@ -95,10 +95,6 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         if self.failure is not None:
             raise self.failure
         return end
-
-    def in_words(self, text: str) -> str:
-        """Return a message with the user's own paths."""
-        return text if self.task.private is None else self.task.private.in_words(text)
 
     def why_nothing(self, end: ScriptEnd) -> str:
         """Return why the fit to examine never came."""
@@ -170,16 +166,12 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         :param started: `running_ns` when the script called it.
         """
 
-    def tell_in_words(self, message: Message) -> None:
-        """Send a message with the user's own paths in all its texts."""
-        self.tell(reworded(message, self.in_words))
-
     def _end_here(self, message: Message) -> NoReturn:
         """Send the last message and end the process at once.
 
         The script might catch an exception.
         """
-        self.tell_in_words(message)
+        self.tell(message)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(0)

@@ -31,7 +31,6 @@ from tfopt_core.workers.task import (
     ReplayTask,
     RunTask,
     failure_of,
-    reworded,
 )
 from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rss_bytes
 from tfopt_core.workers.turns import Turn
@@ -62,15 +61,14 @@ class ScriptTraining(ScriptRun[RunTask]):
         if self.own.clock.updates:
             return self._report_of_loop(end)
         if not self.fits and self.task.measured:
-            raise WorkloadError(self.in_words(self.why_nothing(end))) from end.raised
+            raise WorkloadError(self.why_nothing(end)) from end.raised
         if self.task.save_to is not None and self._last_model is not None:
             self._last_model.save(self.task.save_to)
         report = self._with_end(report_of(self.task.job, self.fits, end), end)
         trouble = end.error or (f"ended by {end.exited}" if end.status else None)
         if trouble is None or not self.task.measured or not self._fits_are_done():
             return report
-        after_fits = self.in_words(trouble)
-        return attrs.evolve(report, after_fits=after_fits, script_error=None, out_of_memory=False)
+        return attrs.evolve(report, after_fits=trouble, script_error=None, out_of_memory=False)
 
     def _report_of_loop(self, end: ScriptEnd) -> RunReport:
         """Return what was observed of a run that trained in a loop of the script's own."""
@@ -79,8 +77,8 @@ class ScriptTraining(ScriptRun[RunTask]):
     def _with_end(self, report: RunReport, end: ScriptEnd) -> RunReport:
         return attrs.evolve(
             report,
-            notes=tuple(self.in_words(note) for note in self._notes(end)),
-            script_error=None if end.error is None else self.in_words(end.error),
+            notes=tuple(self._notes(end)),
+            script_error=end.error,
             out_of_memory=end.raised is not None and ran_out_of_memory(end.raised),
         )
 
@@ -213,7 +211,7 @@ class ScriptLook(ScriptRun[LookTask]):
             self._end_here(answer)
         state.note_parts()
         while True:
-            self.tell_in_words(answer)
+            self.tell(answer)
             answer = self._examine_next(state, load)
 
     def _examine_next(self, state: FitState, load: Load) -> Answer:
@@ -223,10 +221,7 @@ class ScriptLook(ScriptRun[LookTask]):
             task = self.tell.next_task()
             assert isinstance(task, LookTask)
             task.job.folder.mkdir(parents=True, exist_ok=True)
-            # the process works on in the private folder of its first task
-            self.task = attrs.evolve(
-                task, private=self.task.private, job=seen_by_tensorflow(task.job)
-            )
+            self.task = attrs.evolve(task, job=seen_by_tensorflow(task.job))
             state.restore()
             self.session.take(self.task.job)
             return self._examine(load)
@@ -260,7 +255,7 @@ class ScriptLook(ScriptRun[LookTask]):
     def _answer(self, look: str, of: Any) -> Answer:
         """Return the answer of a function of the task, a dry build with what is known of the
         script's start."""
-        answer = cast(Answer, resolve_name(look)(self.task, self.tell_in_words, of))
+        answer = cast(Answer, resolve_name(look)(self.task, self.tell, of))
         if isinstance(answer, Prepared):
             return attrs.evolve(answer, forks=not (self.early.changed or self.hiding))
         return answer
@@ -284,6 +279,6 @@ def carry_out(task: RunTask | LookTask, tell: Callable[[Message], None]) -> Answ
     look = ScriptLook(task, tell)
     end = look.to_its_end()
     answer = look.at_the_end(end)
-    if answer is not None:
-        return cast(Answer, reworded(answer, look.in_words))
-    raise WorkloadError(look.in_words(look.why_nothing(end)))
+    if answer is None:
+        raise WorkloadError(look.why_nothing(end))
+    return answer

@@ -123,11 +123,8 @@ class LoopOfScript(OwnLoop):
         seconds = self.seconds + max(0, steps - made) * step
         return Estimate(step_seconds=step, seconds=seconds, steps=steps)
 
-    def run_report(self, status: int) -> RunReport:
-        """Return what is observed of a run, which has ended or made its last update.
-
-        :param status: the script's exit status.
-        """
+    def run_report(self) -> RunReport:
+        """Return what is observed of a run, which has ended or made its last update."""
         clock, seconds = self.clock, self.seconds
         peak_rss, peak_device, used = peak_rss_bytes(), peak_device_bytes(), cpu_seconds()
         outcome = FitOutcome(
@@ -136,11 +133,11 @@ class LoopOfScript(OwnLoop):
             trainable_parameters=self.trainable_parameters,
             epochs=1, planned_epochs=1, steps=clock.updates, steps_per_epoch=clock.updates,
             history={}, wall_seconds=seconds, epoch_end_seconds=(seconds,),
+            diverged=self.why_diverged(),
         )  # fmt: skip
         return RunReport(
             wall_seconds=seconds, peak_rss_bytes=peak_rss, peak_device_bytes=peak_device,
-            cpu_seconds=used, effects=self.effects(), fits=(outcome,), exit_status=status,
-            diverged=self.why_diverged(),
+            cpu_seconds=used, effects=self.effects(), fits=(outcome,),
         )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pkgutil import resolve_name
 from typing import Any, NoReturn, cast
 
@@ -11,12 +11,12 @@ import attrs
 from tfopt_core.errors import InputError, WorkloadError, ran_out_of_memory
 from tfopt_core.scripts.call import lengthen
 from tfopt_core.scripts.fit_workload import FitWorkload
-from tfopt_core.scripts.fitting import FitOfScript, FitState, effects_of, train_fit
+from tfopt_core.scripts.fitting import FitState, effects_of, train_fit
 from tfopt_core.scripts.limits import cut_in_words, stopping_after
 from tfopt_core.scripts.own.loop import NOT_WATCHED
 from tfopt_core.scripts.running import ScriptEnd
 from tfopt_core.training.job import Job
-from tfopt_core.training.messages import Answer, Message, RunReport
+from tfopt_core.training.messages import Answer, FitOutcome, Message, RunReport
 from tfopt_core.training.replay.data import EPOCHS
 from tfopt_core.training.runtime import seen_by_tensorflow
 from tfopt_core.trials.request import Prepared
@@ -44,7 +44,7 @@ STEPS_OF_OTHERS = 2
 class ScriptTraining(ScriptRun[RunTask]):
     """A run whose fits are trained, each to its end or until it is cut short."""
 
-    fits: list[FitOfScript] = attrs.field(factory=list)
+    fits: list[FitOutcome] = attrs.field(factory=list)
     empty_fits: int = 0
     _last_model: Any = None
     _turn: Turn | None = attrs.field(init=False)
@@ -59,25 +59,46 @@ class ScriptTraining(ScriptRun[RunTask]):
         :raises WorkloadError: if nothing was trained, in a run that is measured.
         """
         if self.own.clock.updates:
-            return self._report_of_loop(end)
+            return self._with_end(self.own.run_report(), end)
         if not self.fits and self.task.measured:
             raise WorkloadError(self.why_nothing(end)) from end.raised
         if self.task.save_to is not None and self._last_model is not None:
             self._last_model.save(self.task.save_to)
-        report = self._with_end(report_of(self.task.job, self.fits, end), end)
+        report = self._with_end(self._report_of_fits(end), end)
         trouble = end.error or (f"ended by {end.exited}" if end.status else None)
         if trouble is None or not self.task.measured or not self._fits_are_done():
             return report
         return attrs.evolve(report, after_fits=trouble, script_error=None, out_of_memory=False)
 
-    def _report_of_loop(self, end: ScriptEnd) -> RunReport:
-        """Return what was observed of a run that trained in a loop of the script's own."""
-        return self._with_end(self.own.run_report(end.status), end)
+    def _report_of_fits(self, end: ScriptEnd) -> RunReport:
+        """Return what was observed of a run that trained by calls of `fit`.
+
+        :raises WorkloadError: if the fit that the recipe names did not come.
+        """
+        fits, number = self.fits, self.task.job.recipe.workload.fit
+        numbers = [fit.number for fit in fits]
+        if number is not None and number not in numbers:
+            before = f"; {end.error}" if end.error is not None else ""
+            raise WorkloadError(
+                f"fit = {number} is judged, and in this run the script trained by "
+                f"{len(fits)} call{'s' * (len(fits) != 1)} of fit only{before}"
+            )
+        judged = [fit for fit in fits if number in (None, fit.number)]
+        return RunReport(
+            wall_seconds=sum(fit.wall_seconds for fit in judged),
+            peak_rss_bytes=peak_rss_bytes(),
+            peak_device_bytes=peak_device_bytes() if fits else None,
+            cpu_seconds=cpu_seconds(),
+            effects=effects_of(judged),
+            fits=tuple(fits),
+            judged=None if number is None else numbers.index(number),
+        )
 
     def _with_end(self, report: RunReport, end: ScriptEnd) -> RunReport:
         return attrs.evolve(
             report,
             notes=tuple(self._notes(end)),
+            exit_status=end.status,
             script_error=end.error,
             out_of_memory=end.raised is not None and ran_out_of_memory(end.raised),
         )
@@ -91,7 +112,8 @@ class ScriptTraining(ScriptRun[RunTask]):
         clock = self.own.clock
         self.own.tell_progress(self.tell)
         if clock.is_over:
-            self._end_by(lambda: self._report_of_loop(ScriptEnd(status=0)))
+            end = ScriptEnd(status=0)
+            self._end_by(lambda: self._with_end(self.own.run_report(), end))
         if self._turn is not None and clock.warm and self._turn.is_over:
             self._turn.end()
 
@@ -137,34 +159,6 @@ class ScriptTraining(ScriptRun[RunTask]):
         if task.save_to is not None and judged:
             self._last_model = built.stack.unwrap(built.model)
         return history
-
-
-def report_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> RunReport:
-    """Return what is observed of a run with these fits.
-
-    :param fits: in the order of their calls; if the recipe names a fit, it alone is judged.
-    :raises WorkloadError: if the fit that the recipe names did not come.
-    """
-    judged_number = job.recipe.workload.fit
-    numbers = [fit.number for fit in fits]
-    if judged_number is not None and judged_number not in numbers:
-        before = f"; {end.error}" if end.error is not None else ""
-        raise WorkloadError(
-            f"fit = {judged_number} is judged, and in this run the script trained by "
-            f"{len(fits)} call{'s' * (len(fits) != 1)} of fit only{before}"
-        )
-    judged = [fit for fit in fits if judged_number in (None, fit.number)]
-    return RunReport(
-        wall_seconds=sum(fit.outcome.wall_seconds for fit in judged),
-        peak_rss_bytes=peak_rss_bytes(),
-        peak_device_bytes=peak_device_bytes() if fits else None,
-        cpu_seconds=cpu_seconds(),
-        effects=effects_of(judged),
-        fits=tuple(fit.outcome for fit in fits),
-        judged=None if judged_number is None else numbers.index(judged_number),
-        exit_status=end.status,
-        diverged=next((fit.diverged for fit in judged if fit.diverged), None),
-    )
 
 
 @attrs.define(eq=False)

@@ -12,10 +12,9 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import PAIRS, WARM_SECONDS
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.contrasts import Contrast
-from tfopt_core.statistics.figures import Judgement, not_projected
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, seconds_in_words
 from tfopt_core.statistics.results import Addition
-from tfopt_core.statistics.runs import BASELINE, FULL, PLUS, RunResult
+from tfopt_core.statistics.runs import BASELINE, PLUS
 from tfopt_core.trials.request import Prepared, Request, ScheduledRun, Variant
 from tfopt_core.workers.turns import longest_uninterrupted
 
@@ -207,22 +206,3 @@ def schedule(seed: int, round_: int, variants: Sequence[Variant]) -> list[Schedu
     else:
         random.Random(f"{seed} order of round {round_}").shuffle(order)
     return [ScheduledRun(round_, place, variant, of_round) for place, variant in enumerate(order)]
-
-
-def judgement_of(
-    request: Request, prepared: Prepared, state: MeasurementState, runs: Sequence[RunResult]
-) -> Judgement:
-    """Return the rules by which the runs are judged, from recipe, dry build and state."""
-    measure = request.recipe.measure
-    return Judgement(
-        metric=prepared.quality_metric,
-        direction="max" if prepared.quality_direction == "max" else "min",
-        tolerance=measure.quality.tolerance if measure.quality else None,
-        examples=prepared.validation_examples,
-        equivalence=prepared.equivalence,
-        projected=any(run.ok and not run.complete for run in runs),
-        per_step=any(run.ok and not_projected(run) is not None for run in runs),
-        certificate=state.certificates.get(FULL),
-        objective=measure.objective,
-        batch_sizes=(prepared.baseline_batch_size, prepared.batch_size),
-    )

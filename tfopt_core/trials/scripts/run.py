@@ -17,7 +17,7 @@ from tfopt_core.errors import InputError, TfoptError, WorkloadError
 from tfopt_core.hooks.own_loop import check_precision, reaching
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.folders.private_folder import move_log_folders
-from tfopt_core.scripts.importing import EarlyEnvironment, WhenImported, hiding_modules
+from tfopt_core.scripts.importing import WhenImported, hides_modules
 from tfopt_core.scripts.running import BOTH, ScriptEnd, run_script, why_nothing_trained
 from tfopt_core.scripts.seeding import Seeding
 from tfopt_core.scripts.session import Session
@@ -40,22 +40,28 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     :param tell: called with the messages, including the last one.
     :param failure: the first error of tfopt itself, which the script may have caught.
     :param own: the training loop of the script's own, which has begun where it is watched.
-    :param early: what the script sets before it imports TensorFlow.
-    :param hiding: modules beside the script that hide others; a look finds them.
+    :param hides: whether modules beside the script hide others; a look finds that.
+    :param imports: acts on the imports of TensorFlow and Keras.
     """
 
     task: AnyTask
     tell: Callable[[Message], None]
     failure: TfoptError | None = None
     own: LoopOfScript = attrs.field()
-    early: EarlyEnvironment = attrs.field(factory=EarlyEnvironment)
-    hiding: tuple[str, ...] = ()
-    _runtime_is_set: bool = False
+    hides: bool = False
+    imports: WhenImported = attrs.field(init=False)
 
     @own.default
     def _unseen(self) -> LoopOfScript:
         session = Session(self.task.job, self._fit)
         return LoopOfScript(session=session, job=self.task.job, guard=self._noting)
+
+    @imports.default
+    def _watched(self) -> WhenImported:
+        # Keras imports TensorFlow, where a script does not
+        return WhenImported({
+            "tensorflow": lambda: apply_in_process(self.task.job.runtime), "keras": self._begin,
+        })  # fmt: skip
 
     @property
     def session(self) -> Session:
@@ -81,13 +87,11 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     def to_its_end(self) -> ScriptEnd:
         """Run the script in its folder and return how it ended."""
         path = self._enter_folder()
-        actions = {"tensorflow": self._tensorflow_imported, "keras": self._begin}
         workload = self.task.job.recipe.workload
         if isinstance(self.task, LookTask):
             beside = path.parent if workload.module is None else os.getcwd()
-            self.hiding = hiding_modules(os.path.realpath(beside))
-        self.early.begin()
-        with WhenImported(actions, self.early.note):
+            self.hides = hides_modules(os.path.realpath(beside))
+        with self.imports:
             end = run_script(path, workload.args, workload.module, debug=self.task.debug)
         self._noting(self.own.at_the_end)
         self.own.remove()
@@ -112,18 +116,10 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
 
     # While the script runs
 
-    def _tensorflow_imported(self) -> None:
-        self.early.begin()
-        if self._runtime_is_set:
-            return
-        self._runtime_is_set = True
-        apply_in_process(self.task.job.runtime)
-
     def _begin(self) -> None:
         """Patch Keras once it is imported, before any model is built."""
         import keras
 
-        self._tensorflow_imported()  # in case that Keras is imported first
         self._noting(functools.partial(_check_backend, keras.config.backend()))
         # Keras is imported, and TensorFlow says which GPUs there are
         self.task = attrs.evolve(self.task, job=seen_by_tensorflow(self.task.job))

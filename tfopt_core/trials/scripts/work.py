@@ -251,7 +251,7 @@ class ScriptLook(ScriptRun[LookTask]):
         script's start."""
         answer = cast(Answer, resolve_name(look)(self.task, self.tell, of))
         if isinstance(answer, Prepared):
-            return attrs.evolve(answer, forks=not (self.early.changed or self.hiding))
+            return attrs.evolve(answer, forks=not (self.imports.changed or self.hides))
         return answer
 
 

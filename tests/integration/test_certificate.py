@@ -23,7 +23,7 @@ from tfopt_core.data import Batch, Opaque
 from tfopt_core.data import Cache as CacheStage
 from tfopt_core.data.lower import lower_plan
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.certifying import replay_all
+from tfopt_core.measurement.certifying import Replays
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.training.input.sources import as_plan
@@ -173,7 +173,7 @@ def project(tmp_path_factory):
 def replay_of(made, equivalence, batches=None):
     """The certificate of the stack of these processes."""
     stack = Variant("full", made.request.plugins)
-    return replay_all(made, [(stack, equivalence)], seed=7, batches=batches)[0]
+    return Replays(made, 7, batches).certificates([(stack, equivalence)]).get("full")
 
 
 @pytest.fixture
@@ -329,13 +329,13 @@ def test_two_sides_that_may_are_replayed_at_the_same_time(project, tmp_path):
     with Timed() as runner:
         made = processes(project, tmp_path, runner, stacked(StepsPerExecution(steps=5)))
         stacks = [(Variant("full", made.request.plugins), "exact")]
-        [certificate] = replay_all(made, stacks, seed=7, together=True)
+        certificate = Replays(made, 7, together=True).certificates(stacks)["full"]
         assert certificate.certified
         [[begun, ended], [other_begun, other_ended]] = Timed.spans
         assert max(begun, other_begun) < min(ended, other_ended)
         # the other side does not wait for what never comes
         alone = Alone(made.request, runner)
-        [certificate] = replay_all(alone, stacks, seed=7, together=True)
+        certificate = Replays(alone, 7, together=True).certificates(stacks)["full"]
         assert certificate.statement == (
             "no certificate: the replay without the stack failed: no data"
         )

@@ -47,12 +47,13 @@ def watched(folder: Path, *plugins: Any) -> Iterator[LoopOfScript]:
     reached = attrs.evolve(job, plugins=reaching(job.plugins))
     session = Session(reached, lambda fit, started: None)
     session.begin()
-    own = LoopOfScript.of(job, session, lambda act: act())
+    own = LoopOfScript(session=session, job=job, guard=lambda act: act())
+    own.begin()
     try:
         yield own
-        own.loop.at_the_end()
+        own.at_the_end()
     finally:
-        own.loop.remove()
+        own.remove()
         session.end()
 
 
@@ -118,10 +119,10 @@ def test_updates_in_a_graph_are_counted_as_often_as_they_run(tmp_path):
 
         epoch()
         epoch()
-    assert own.loop.clock.updates == 24
-    assert own.loop.eager is None
-    assert own.loop.data.in_graph
-    assert own.loop.clock.blocks[0].cold == "trace"
+    assert own.clock.updates == 24
+    assert own.eager is None
+    assert own.data.in_graph
+    assert own.clock.blocks[0].cold == "trace"
 
 
 def test_two_optimizers_of_a_gan_make_two_updates_and_an_eager_step_is_named_with_its_line(
@@ -135,8 +136,8 @@ def test_two_optimizers_of_a_gan_make_two_updates_and_an_eager_step_is_named_wit
             step = step_of(network(), optimizer)
             for _ in range(3):
                 step(x, y)
-    assert own.loop.clock.updates == 6
-    (finding,) = own.loop.findings()
+    assert own.clock.updates == 6
+    (finding,) = own.findings()
     assert finding.kind == "runs-eagerly"
     assert finding.mend == "put @tf.function above def train_step"
     file, _, line = finding.place.rpartition(":")
@@ -167,14 +168,14 @@ def test_batches_that_are_trained_alone_are_updates_too(tmp_path):
         x, y = examples()
         for begin in range(0, 96, 32):
             model.train_on_batch(x[begin : begin + 32], y[begin : begin + 32])
-        report = own.run_report(0)
+        report = own.run_report()
         assert not hasattr(left_behind, "built")
-    assert own.loop.clock.updates == 3
+    assert own.clock.updates == 3
     (fit,) = report.fits
     assert (fit.name, fit.steps, fit.history) == (OWN_LOOP, 3, {})
     assert fit.trainable_parameters == 8 * 16 + 16 + 16 + 1
     assert report.wall_seconds == fit.wall_seconds > 0
-    assert report.diverged is None
+    assert fit.diverged is None
 
 
 @pytest.mark.thorough
@@ -215,7 +216,7 @@ def test_a_function_that_is_traced_for_each_new_argument_is_a_finding(tmp_path):
         x, y = examples()
         for count in range(10, 16):
             step(x[:count], y[:count])
-    (finding,) = own.loop.findings()
+    (finding,) = own.findings()
     assert finding.kind == "retracing"
     assert "traced in 6 calls within 6 updates" in finding.detail
 
@@ -227,8 +228,8 @@ def test_with_data_plugins_the_loop_trains_on_the_same_batches(tmp_path):
         ours = losses_of(validation=True)
         effects = own.effects()
     assert ours == plain
-    assert [one.split for one in own.loop.data.sets] == ["train", "validation"]
-    assert [one.passes for one in own.loop.data.sets] == [2, 2]
+    assert [one.split for one in own.data.sets] == ["train", "validation"]
+    assert [one.passes for one in own.data.sets] == [2, 2]
     assert effects["prefetch"].applied
     assert effects["cache"].applied
     assert "train: " in effects["cache"].detail
@@ -281,7 +282,7 @@ def test_a_data_set_that_each_epoch_makes_anew_is_training_data_in_all_of_them(t
             for x, _ in data.batch(32):
                 model(x)
         effects = own.effects()
-    assert [one.split for one in own.loop.data.sets] == ["train", "validation"] * 3
+    assert [one.split for one in own.data.sets] == ["train", "validation"] * 3
     assert "train: prefetch" in effects["prefetch"].detail
 
 
@@ -293,7 +294,7 @@ def test_what_keras_iterates_over_is_left_alone(tmp_path):
     with watched(tmp_path, Prefetch()) as own:
         keras.layers.Normalization().adapt(data)
         effects = own.effects()
-    assert own.loop.data.sets == []
+    assert own.data.sets == []
     assert effects["prefetch"].detail == "the script's loop iterates over no tf.data.Dataset"
 
 

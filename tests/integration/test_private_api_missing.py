@@ -254,7 +254,7 @@ def on_replicas(strategy: Any) -> Any:
             small_model(), [keras.callbacks.BackupAndRestore(folder / "b")])),
         ("class-weights", WorkloadError,
          lambda folder: sources.with_class_weight(_range().map(lambda x: (x, x)), {0: 1.0})),
-        ("script-fits", WorkloadError, lambda folder: FitWorkload.of(None, None, None, 1)),
+        ("script-fits", WorkloadError, lambda folder: FitWorkload.of(None, None)),
         ("replicas", WorkloadError,
          lambda folder: on_replicas(tf.distribute.MirroredStrategy(["CPU:0"]))),
     ],

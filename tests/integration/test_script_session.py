@@ -25,7 +25,7 @@ from tfopt_training.lr_schedule import LrSchedule
 
 from tfopt_core.errors import PluginError, PreparationFailed, WorkloadError
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.certifying import replay_all
+from tfopt_core.measurement.certifying import Replays
 from tfopt_core.plugins import Control, Effect, Plugin, RunContext, hookimpl
 from tfopt_core.scripts.fitting import train_fit
 from tfopt_core.scripts.session import Session
@@ -167,10 +167,8 @@ class FitOfSession:
                     import keras
 
                     keras.utils.set_random_seed(SEED)
-                    return type(workload).of(
-                        made, call, workload.compiled, SEED, ended=part != "training",
-                        batches=how["batches"], before=workload,
-                    )  # fmt: skip
+                    ended, batches = part != "training", how["batches"]
+                    return type(workload).of(made, call, ended=ended, batches=batches)
 
                 job = attrs.evolve(made.job, variant=variant.name)
                 task = ReplayTask(job=job, replay_folder=shared, part=part, **how)
@@ -190,8 +188,7 @@ def certificate_of(
 ) -> Any:
     stack = Variant("full", (StackedPlugin("it", plugin),))
     fits: Any = FitOfSession(folder, (plugin,), fit)
-    [certificate] = replay_all(fits, [(stack, equivalence)], seed=SEED, batches=batches)
-    return certificate
+    return Replays(fits, SEED, batches).certificates([(stack, equivalence)])["full"]
 
 
 @pytest.mark.thorough
@@ -308,7 +305,7 @@ def test_a_second_fit_of_a_model_traces_nothing(tmp_path, plugins):
         made = network()
         for _ in range(3):
             made.fit(*examples(), verbose=0)
-    traced = [[block.cold for block in fit.outcome.blocks].count("trace") for fit in fits]
+    traced = [[block.cold for block in fit.blocks].count("trace") for fit in fits]
     assert traced[0] > 0
     assert traced[1:] == [0, 0]
 
@@ -423,7 +420,7 @@ def test_a_nan_loss_is_noted_and_ends_nothing(tmp_path):
         made.compile("sgd", loss=lambda true, predicted: float("nan") * predicted)
         made.fit(*examples(), epochs=2, verbose=0)
     assert "after epoch 1" in str(fits[0].diverged)
-    assert fits[0].outcome.epochs == 2
+    assert fits[0].epochs == 2
 
 
 def test_an_uncompiled_model_is_said(tmp_path):
@@ -469,7 +466,7 @@ def test_plugins_hear_of_epochs_and_may_stop(tmp_path):
     with session(tmp_path, Stop()) as (_, fits):
         history = histories(forms()["arrays"] | {"epochs": 5})[0]
     assert len(history["loss"]) == 2
-    assert fits[0].outcome.stop_reason == "enough"
+    assert fits[0].stop_reason == "enough"
     assert fits[0].effects["stop"].detail == "fit 0, 5 epochs"
 
 
@@ -555,8 +552,8 @@ def test_a_run_that_is_cut_short_validates_as_the_script_does(tmp_path):
             x, y, batch_size=1, epochs=2, validation_data=endless, validation_steps=2, verbose=0
         )
     [seen] = fits
-    assert seen.outcome.cut_short
-    assert len(seen.outcome.validation_seconds) == 1
+    assert seen.cut_short
+    assert len(seen.validation_seconds) == 1
 
 
 def test_a_script_gets_histories_of_the_epochs_that_it_asked_for_from_fits_that_are_cut(tmp_path):
@@ -566,7 +563,7 @@ def test_a_script_gets_histories_of_the_epochs_that_it_asked_for_from_fits_that_
         data = {"x": x, "y": y, "batch_size": 1, "validation_data": (x[:9], y[:9]), "verbose": 0}
         first = made.fit(epochs=10, validation_freq=5, **data)
         second = made.fit(epochs=15, initial_epoch=first.epoch[-1] + 1, **data)
-    assert all(fit.outcome.cut_short for fit in seen)
+    assert all(fit.cut_short for fit in seen)
     assert first.epoch == list(range(10))
     assert {name: len(values) for name, values in first.history.items()} == {
         "accuracy": 10, "loss": 10, "val_accuracy": 2, "val_loss": 2,
@@ -574,16 +571,16 @@ def test_a_script_gets_histories_of_the_epochs_that_it_asked_for_from_fits_that_
     assert second.epoch == [10, 11, 12, 13, 14]
     assert {len(values) for values in second.history.values()} == {5}
     assert made.history is second
-    assert [fit.outcome.repeated_epochs for fit in seen] == [9, 4]
+    assert [fit.repeated_epochs for fit in seen] == [9, 4]
     # what is kept of the training itself is what was trained
-    assert all(len(fit.outcome.history.get("loss", [])) == 0 for fit in seen)
+    assert all(len(fit.history.get("loss", [])) == 0 for fit in seen)
 
 
 def test_a_quick_look_gives_the_script_as_many_epochs_as_it_asked_for(tmp_path):
     x, y = examples()
     with session(tmp_path, max_steps=2) as (_, fits):
         history = network().fit(x, y, epochs=4, verbose=0)
-    assert fits[0].outcome.steps == 2
+    assert fits[0].steps == 2
     assert len(history.history["loss"]) == len(history.epoch) == 4
     assert history.params == {"verbose": 0, "epochs": 4, "steps": 3}
 

@@ -76,7 +76,7 @@ def losses(session: Session, fit: FitWorkload, *plugins: Any) -> dict[str, list[
     job = script_job(*plugins, folder=session.job.folder, seed=SEED)
     session.take(job)
     keras.utils.set_random_seed(SEED)
-    workload = FitWorkload.of(session, fit.call, fit.compiled, SEED, ended=True)
+    workload = FitWorkload.of(session, fit.call, ended=True)
     _, history = train_fit(workload, workload.built(job), 0, lambda message: None)
     return dict(history.history)
 
@@ -174,7 +174,7 @@ def test_a_cache_of_the_scripts_that_a_task_has_read_is_rewritten_in_the_next_on
         state.restore()
         job = script_job(ParallelMap(), folder=session.job.folder, seed=SEED)
         session.take(job)
-        workload = FitWorkload.of(session, fit.call, fit.compiled, SEED, ended=True)
+        workload = FitWorkload.of(session, fit.call, ended=True)
         return [stage.describe() for stage in workload.built(job).plans["train"].stages]
 
     assert any("parallel" in stage for stage in at_the_fit(tmp_path, twice, text))
@@ -195,7 +195,7 @@ def test_what_stands_before_a_cache_that_was_looked_at_is_rewritten_unless_it_dr
         def built(session: Session, fit: FitWorkload) -> str:
             job = script_job(ParallelMap(), folder=session.job.folder, seed=SEED)
             session.take(job)
-            workload = FitWorkload.of(session, fit.call, fit.compiled, SEED)
+            workload = FitWorkload.of(session, fit.call)
             return str([stage.describe() for stage in workload.built(job).plans["train"].stages])
 
         return str(at_the_fit(tmp_path, built, text))

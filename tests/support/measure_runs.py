@@ -70,6 +70,6 @@ def make_pairs(baseline, optimized, variant="full", **changes):
 def make_judgement(**changes):
     plain = {
         "metric": "val_accuracy", "direction": "max", "tolerance": 0.005, "examples": 5000,
-        "equivalence": "rounding", "target": None,
+        "equivalence": "rounding",
     }  # fmt: skip
     return Judgement(**{**plain, **changes})

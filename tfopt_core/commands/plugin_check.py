@@ -16,7 +16,7 @@ from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.plugin_class import equivalence_of
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.certifying import most_batches, replay_all
+from tfopt_core.measurement.certifying import Replays, most_batches
 from tfopt_core.recipe.reading import UnwrittenRecipe
 from tfopt_core.recipe.table import to_json
 from tfopt_core.report.listing import DoctorFinding
@@ -117,9 +117,8 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
     processes = Processes(request, runner)
     resolved = next(plugin for plugin in request.plugins if plugin.name == stacked.name)
     stack = Variant(FULL, request.plugins)
-    [certificate] = replay_all(
-        processes, [(stack, prepared.equivalence)], seed=SEED, batches=most_batches(prepared)
-    )
+    replays = Replays(processes, SEED, most_batches(prepared))
+    certificate = replays.certificates([(stack, prepared.equivalence)]).get(FULL)
     run = processes.run(ScheduledRun(0, 0, stack, SEED), "check", lambda message: None)
     mathematics = exactness(
         equivalence_of(stacked.name, resolved.plugin), certificate,

@@ -30,7 +30,6 @@ from tfopt_core.hooks.machine import available_memory_bytes
 from tfopt_core.private_api import disabled_so_far, why_without
 from tfopt_core.recipe.model import Recipe
 from tfopt_core.recipe.table import to_json
-from tfopt_core.scripts.own.loop import parameters, trained_models
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.job import Job
@@ -224,9 +223,9 @@ def diagnose_loop(task: DiagnoseTask, tell: Tell, own: LoopOfScript) -> Diagnose
     begun = perf_counter()
     diagnosis = _of_loop(own)
     limit = task.job.recipe.workload.max_steps
-    if limit is None and own.loop.ended is None:
-        limit = own.loop.clock.updates  # a run ends where the look does
-    measuring_seconds, share = own.loop.clock.seconds, diagnosis.input_seconds / own.step_seconds
+    if limit is None and own.ended is None:
+        limit = own.clock.updates  # a run ends where the look does
+    measuring_seconds, share = own.clock.seconds, diagnosis.input_seconds / own.step_seconds
     result = diagnosed_of(
         attrs.evolve(diagnosis, steps_per_epoch=limit),
         task.job.recipe,
@@ -244,11 +243,10 @@ def diagnose_loop(task: DiagnoseTask, tell: Tell, own: LoopOfScript) -> Diagnose
 
 
 def _of_loop(own: LoopOfScript) -> Diagnosis:
-    loop, job = own.loop, own.job
-    step = own.step_seconds
+    job, step = own.job, own.step_seconds
     plans, waits = _plans(own), _waiting(own)
     train = plans.get("train")
-    passes = [one.passes for one in loop.data.of("train")]
+    passes = [one.passes for one in own.data.of("train")]
     return Diagnosis(
         machine=job.machine,
         own_loop=True,
@@ -264,7 +262,7 @@ def _of_loop(own: LoopOfScript) -> Diagnosis:
         data_seconds=waits,
         example_bytes=None,
         available_memory_bytes=available_memory_bytes(),
-        trainable_parameters=sum(map(parameters, trained_models(loop.updated))),
+        trainable_parameters=own.trainable_parameters,
         policy=own.session.precision.policy,
         jit_compile=False,
         supports_jit=False,
@@ -277,7 +275,7 @@ def _plans(own: LoopOfScript) -> dict[str, DataPlan]:
     """Return the plan of each split: that of the data set over which the loop began most often."""
     most = {}
     for split in ("train", "validation"):
-        sets = sorted(own.loop.data.of(split), key=lambda one: one.passes)
+        sets = sorted(own.data.of(split), key=lambda one: one.passes)
         if sets:
             most[split] = sets[-1].before
     return most
@@ -285,17 +283,16 @@ def _plans(own: LoopOfScript) -> dict[str, DataPlan]:
 
 def _waiting(own: LoopOfScript) -> float:
     """Return the seconds of an update that the script waits for batches."""
-    loop = own.loop
-    if not loop.clock.seconds:
+    if not own.clock.seconds:
         return 0.0
-    share = min(1.0, loop.data.waited_ns / 1e9 / loop.clock.seconds)
+    share = min(1.0, own.data.waited_ns / 1e9 / own.clock.seconds)
     return share * own.step_seconds
 
 
 def _findings(
     own: LoopOfScript, plans: dict[str, DataPlan], step: float, waits: float
 ) -> Iterator[Finding]:
-    yield from own.loop.findings()
+    yield from own.findings()
     for split, plan in plans.items():
         worth = split == "train" and waits >= INPUT_WORTH * step
         yield from plan_findings(split, plan, (), step, worth)

@@ -32,29 +32,27 @@ EPOCH_SECONDS, LEAST_BATCHES, UNTIMED_BATCHES = 2.0, 10, 100
 def certified(
     request: Request, prepared: Prepared, added: Addition | None, *, seed: int, runner: Runner,
     observer: Observer,
-) -> tuple[Certificate | None, Certificate | None]:  # fmt: skip
-    """Return the certificates of the stack and of that of the second contrast, None where none can
-    be made.
+) -> dict[str, Certificate]:  # fmt: skip
+    """Return the certificates of the stack and of that of the second contrast, by variant, as far
+    as some can be made.
 
     :param prepared: the dry build of the measurement.
     :param seed: of all replays.
     """
     # of a loop of the script's own no batch can be replayed
     if prepared.equivalence == "changes" or prepared.own_loop:
-        return None, None
-    if prepared.several_processes:
-        return impossible(ONE_PROCESS), impossible(ONE_PROCESS)
+        return {}
     stacks: list[tuple[Variant, Equivalence]] = [
         (Variant(FULL, request.plugins), prepared.equivalence)
     ]
     if added is not None:
         stacks.append((Variant(added.variant, request.added), added.equivalence))
+    if prepared.several_processes:
+        return {variant.name: impossible(ONE_PROCESS) for variant, _ in stacks}
     observer(progress.Certifying())
-    certificates = replay_all(
-        Processes(request, runner), stacks, seed=seed, batches=most_batches(prepared),
-        together=_may_be_together(request, prepared, runner),
-    )  # fmt: skip
-    return certificates[0], None if added is None else certificates[1]
+    together = _may_be_together(request, prepared, runner)
+    replays = Replays(Processes(request, runner), seed, most_batches(prepared), together)
+    return replays.certificates(stacks)
 
 
 def _may_be_together(request: Request, prepared: Prepared, runner: Runner) -> bool:
@@ -76,50 +74,40 @@ def most_batches(prepared: Prepared) -> int | None:
     return None if steps is not None and steps <= most else most
 
 
-def replay_all(
-    processes: Processes,
-    stacks: Sequence[tuple[Variant, Equivalence]],
-    *,
-    seed: int,
-    batches: int | None = None,
-    together: bool = False,
-) -> list[Certificate | None]:
-    """Replay a short training without plugins once, and with each of these stacks.
+@attrs.define
+class Replays:
+    """The replays of a measurement: of a short training without plugins once, and with each stack.
 
-    :param stacks: each with what it does to the mathematics.
     :param batches: the most batches of an epoch, None for all.
     :param together: whether two sides may be replayed at the same time.
-    :returns: for each stack its certificate; None for one that changes the algorithm, which trains
-        something else by intention. Of a replay that fails it says why nothing is certified, since
-        that is no error of the measurement.
     """
-    replays = _Replays(processes, seed, batches, together)
-    shutil.rmtree(replays.shared, ignore_errors=True)
-    try:
-        return [
-            None if equivalence == "changes" else replays.certificate(variant, equivalence)
-            for variant, equivalence in stacks
-        ]
-    finally:
-        shutil.rmtree(replays.shared, ignore_errors=True)
-
-
-@attrs.define
-class _Replays:
-    """The replays of a measurement; those without plugins are made once."""
 
     processes: Processes
     seed: int
-    batches: int | None
-    together: bool
+    batches: int | None = None
+    together: bool = False
     _baselines: dict[ReplayPart, Replayed] = attrs.field(factory=dict)
 
     @property
-    def shared(self) -> Path:
+    def _shared(self) -> Path:
         return self.processes.request.folder / "replay" / "shared"
 
-    def certificate(self, variant: Variant, equivalence: Equivalence) -> Certificate:
-        """Replay a stack and return its certificate."""
+    def certificates(self, stacks: Sequence[tuple[Variant, Equivalence]]) -> dict[str, Certificate]:
+        """Return the certificate of each stack, by variant. One that changes the algorithm has
+        none: it trains something else by intention.
+
+        :param stacks: each with what it does to the mathematics.
+        """
+        shutil.rmtree(self._shared, ignore_errors=True)
+        try:
+            kept = [(one, equivalence) for one, equivalence in stacks if equivalence != "changes"]
+            return {one.name: self._certificate(one, equivalence) for one, equivalence in kept}
+        finally:
+            shutil.rmtree(self._shared, ignore_errors=True)
+
+    def _certificate(self, variant: Variant, equivalence: Equivalence) -> Certificate:
+        """Replay a stack and return its certificate. Of a replay that fails it says why: that is no
+        error of the measurement."""
         may_reorder = equivalence in ("order", "rounding")
         part: ReplayPart = "fixed batches" if may_reorder else "training"
         try:
@@ -146,7 +134,7 @@ class _Replays:
             with suppress(ReplayFailed):
                 return self._at_the_same_time(variant)
             if not self._baselines:
-                shutil.rmtree(self.shared, ignore_errors=True)
+                shutil.rmtree(self._shared, ignore_errors=True)
         return self._baseline(part), self._replayed(variant, part, against=BASELINE)
 
     def _at_the_same_time(self, variant: Variant) -> tuple[Replayed, Replayed]:
@@ -167,6 +155,6 @@ class _Replays:
 
     def _replayed(self, variant: Variant, part: ReplayPart, against: str = "") -> Replayed:
         return self.processes.replay(
-            variant, seed=self.seed, shared=self.shared, batches=self.batches, part=part,
+            variant, seed=self.seed, shared=self._shared, batches=self.batches, part=part,
             against=against,
         )  # fmt: skip

@@ -11,11 +11,11 @@ import attrs
 from tfopt_core.errors import InputError
 from tfopt_core.files import replace_file
 from tfopt_core.measurement.groups import Groups
-from tfopt_core.measurement.plan import judgement_of, leave_one_out
+from tfopt_core.measurement.plan import leave_one_out
 from tfopt_core.recipe.model import Recipe
 from tfopt_core.recipe.writing import text_of
 from tfopt_core.statistics.contrasts import attribute, judge_addition
-from tfopt_core.statistics.figures import Judgement, not_projected, ratios
+from tfopt_core.statistics.figures import not_projected, ratios
 from tfopt_core.statistics.fit_figures import retraced_runs
 from tfopt_core.statistics.intervals import seconds_in_words
 from tfopt_core.statistics.results import (
@@ -31,7 +31,6 @@ from tfopt_core.statistics.runs import BASELINE, FULL, RunResult, pairs_of
 from tfopt_core.statistics.verdict import compare
 from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.outcomes import MODEL_FILE, run_folder
-from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import FELL_BACK
 from tfopt_core.workers.telemetry import seen_in_words
 
@@ -49,16 +48,14 @@ ISOLATE = {
 }
 
 
-def conclude(groups: Groups, created_at: str) -> Results:
+def conclude(groups: Groups) -> Results:
     """Judge the runs, attribute the gain and return the results.
 
     Stopping at figures that one likes must not give a verdict: after an interruption there is none.
-
-    :param created_at: when the measurement began, ISO 8601.
     """
     request, prepared, state = groups.request, groups.prepared, groups.state
     runs, recipe, contrasts = without_early_ends(groups.runs), request.recipe, groups.contrasts
-    judgement = judgement_of(request, prepared, state, runs)
+    judgement = groups.judgement_of(runs)
     group_seconds, interrupted = groups.group_seconds, groups.interrupted
     pairs, judged = len(pairs_of(runs)), runs
     if interrupted:
@@ -70,10 +67,15 @@ def conclude(groups: Groups, created_at: str) -> Results:
     rows = attribute(judged, contrasts, judgement)
     addition = state.added
     if addition is not None:
-        addition = judge_addition(judged, judgement, addition, state.added_certificate)
+        certificate = state.certificates.get(addition.variant)
+        addition = judge_addition(judged, judgement, addition, certificate)
+    extras = [] if contrasts else leave_one_out(request.plugins)[0]
+    isolating = None
+    if extras and group_seconds is not None:
+        isolating = state.pairs * group_seconds * (2 + len(extras)) / 2
     return Results(
         id=request.folder.name,
-        created_at=created_at,
+        created_at=groups.created_at,
         recipe=recipe.name,
         recipe_sha256=recipe.sha256(),
         recipe_toml=text_of(recipe),
@@ -93,11 +95,7 @@ def conclude(groups: Groups, created_at: str) -> Results:
         warnings=tuple(
             filter(None, (*prepared.warnings, state.one_after_other, *run_warnings(runs)))
         ),
-        next_steps=next_steps(
-            runs, comparison, rows, state.pairs,
-            None if contrasts else _isolating_seconds(request, state.pairs, group_seconds),
-            addition=addition,
-        ),
+        next_steps=next_steps(runs, comparison, rows, state.pairs, isolating, addition=addition),
         warm_seconds=state.warm_seconds,
         resumed=state.resumed,
         addition=addition,
@@ -135,24 +133,13 @@ def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
     return tuple(warning for warning in warnings if warning is not None)
 
 
-def _isolating_seconds(request: Request, pairs: int, group_seconds: float | None) -> float | None:
-    """Return about how long isolating each plugin takes, None if there is nothing to isolate."""
-    extras, _ = leave_one_out(request.plugins)
-    if not extras or group_seconds is None:
-        return None
-    return pairs * group_seconds * (2 + len(extras)) / 2
-
-
-def save_best(
-    request: Request, judgement: Judgement, runs: Sequence[RunResult], *, keep: bool = False
-) -> str | None:
+def save_best(groups: Groups, runs: Sequence[RunResult]) -> str | None:
     """Copy the model of the full variant's best run to the path that the user asked for.
 
-    :param keep: leave the models of all runs in place, since the measurement may be resumed.
     :returns: the path and the run, in words; None if there is nothing to save.
     :raises InputError: if it cannot be written, naming the place of the model.
     """
-    target = request.save_to
+    request, judgement, target = groups.request, groups.judgement, groups.request.save_to
     if target is None:
         return None
     metric, sign = judgement.metric, 1 if judgement.direction == "max" else -1
@@ -171,7 +158,7 @@ def save_best(
         raise InputError(f'no model was saved to "{target}": no run with the stack ended with one')
     best = max(candidates, key=goodness)
     replace_file(model_of(best), target)
-    for run in candidates if not keep else ():
+    for run in () if groups.interrupted else candidates:  # it may be resumed
         model_of(run).unlink(missing_ok=True)
     value = best.value_of(metric)
     quality = "" if value is None else f", {metric} {value:.4f}"

@@ -16,10 +16,10 @@ from tfopt_core.errors import first_line
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.fingerprint import CodeAtStart
-from tfopt_core.measurement.plan import MeasurementState, judgement_of, leave_one_out, schedule
+from tfopt_core.measurement.plan import MeasurementState, leave_one_out, schedule
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.statistics.contrasts import Contrast
-from tfopt_core.statistics.figures import Judgement, compared_seconds
+from tfopt_core.statistics.figures import Judgement, compared_seconds, not_projected
 from tfopt_core.statistics.intervals import log_ratios
 from tfopt_core.statistics.results import ComparisonKind
 from tfopt_core.statistics.runs import BASELINE, FULL, RunResult, pairs_of
@@ -45,7 +45,7 @@ class Groups:
     """The groups of one measurement. `runs` may hold those of an earlier process, which are not
     repeated. After `go`, `interrupted` says whether Ctrl-C ended them.
 
-    :param began: when it began, on this process' monotonic clock.
+    :param began: when it began, on this process' monotonic clock, and `created_at` in ISO 8601.
     :param earlier: the seconds that it took before it was resumed.
     :param store: keeps each run as it ends, and the state; None keeps nothing.
     :param full_first: whether the full stack goes first in each group, and not by lot.
@@ -63,6 +63,7 @@ class Groups:
     full_first: bool = False
     enough: Callable[[Sequence[RunResult]], bool] = lambda runs: False
     began: float = attrs.field(factory=time.monotonic)
+    created_at: str = ""
     earlier: float = 0.0
     code: CodeAtStart = attrs.field(factory=lambda: CodeAtStart({}))
     runs: list[RunResult] = attrs.field(factory=list)
@@ -94,7 +95,23 @@ class Groups:
     @property
     def judgement(self) -> Judgement:
         """The rules by which the runs so far are judged."""
-        return judgement_of(self.request, self.prepared, self.state, self.runs)
+        return self.judgement_of(self.runs)
+
+    def judgement_of(self, runs: Sequence[RunResult]) -> Judgement:
+        """Return the rules by which runs are judged, from recipe, dry build and state."""
+        prepared, measure = self.prepared, self.request.recipe.measure
+        return Judgement(
+            metric=prepared.quality_metric,
+            direction="max" if prepared.quality_direction == "max" else "min",
+            tolerance=measure.quality.tolerance if measure.quality else None,
+            examples=prepared.validation_examples,
+            equivalence=prepared.equivalence,
+            projected=any(run.ok and not run.complete for run in runs),
+            per_step=any(run.ok and not_projected(run) is not None for run in runs),
+            certificate=self.state.certificates.get(FULL),
+            objective=measure.objective,
+            batch_sizes=(prepared.baseline_batch_size, prepared.batch_size),
+        )
 
     @property
     def seconds(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -12,10 +12,9 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import PAIRS, WARM_SECONDS
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.contrasts import Contrast
-from tfopt_core.statistics.figures import Judgement, not_projected
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, seconds_in_words
 from tfopt_core.statistics.results import Addition
-from tfopt_core.statistics.runs import BASELINE, PLUS, RunResult
+from tfopt_core.statistics.runs import BASELINE, PLUS
 from tfopt_core.trials.request import Prepared, Request, ScheduledRun, Variant
 from tfopt_core.workers.turns import longest_uninterrupted
 
@@ -44,8 +43,8 @@ class MeasurementState:
     :param isolating: whether each plugin is left out in turn.
     :param group_seconds: about how long a group takes; None if unknown.
     :param note: what the user should know of the plan; "" for nothing.
-    :param certificate: the certificate of a replay; None if none was made.
-    :param added: the second contrast, not judged yet, with its certificate; None without one.
+    :param certificates: those of replays, by variant.
+    :param added: the second contrast, not judged yet; None without one.
     :param one_after_other: why runs take no turns any more; "" while they do, or never did.
     :param resumed: how often the measurement was resumed.
     """
@@ -56,26 +55,23 @@ class MeasurementState:
     isolating: bool = False
     group_seconds: float | None = None
     note: str = ""
-    certificate: Certificate | None = None
+    certificates: Mapping[str, Certificate] = attrs.field(factory=dict)
     added: Addition | None = None
-    added_certificate: Certificate | None = None
     one_after_other: str = ""
     resumed: int = 0
 
 
 def plan_of(
-    request: Request, prepared: Prepared, *, seed: int, certificate: Certificate | None = None,
-    added: Addition | None = None, added_certificate: Certificate | None = None,
+    request: Request, prepared: Prepared, *, seed: int, certificates: Mapping[str, Certificate],
+    added: Addition | None = None,
 ) -> MeasurementState:  # fmt: skip
     """Return the plan of a measurement.
 
     :param prepared: the dry build.
-    :param certificate, added, added_certificate, seed: as `MeasurementState` has them.
+    :param certificates, added, seed: as `MeasurementState` has them.
     """
-    sides, certificates = 2, [certificate]
-    if added is not None:
-        sides, certificates = 3, [certificate, added_certificate]
-    certified = all(one is not None and one.certified for one in certificates)
+    sides = 2 if added is None else 3
+    certified = [one.certified for one in certificates.values()].count(True) == sides - 1
     measure = request.recipe.measure
     left = None
     if measure.budget_seconds is not None:
@@ -107,7 +103,7 @@ def plan_of(
     plan = MeasurementState(
         pairs=measure.pairs, warm_seconds=warm, isolating=isolating,
         group_seconds=None if each is None else sides * each, note=note,
-        seed=seed, certificate=certificate, added=added, added_certificate=added_certificate,
+        seed=seed, certificates=certificates, added=added,
     )  # fmt: skip
     if left is None:
         return plan
@@ -210,23 +206,3 @@ def schedule(seed: int, round_: int, variants: Sequence[Variant]) -> list[Schedu
     else:
         random.Random(f"{seed} order of round {round_}").shuffle(order)
     return [ScheduledRun(round_, place, variant, of_round) for place, variant in enumerate(order)]
-
-
-def judgement_of(
-    request: Request, prepared: Prepared, state: MeasurementState, runs: Sequence[RunResult]
-) -> Judgement:
-    """Return the rules by which the runs are judged, from recipe, dry build and state."""
-    measure = request.recipe.measure
-    return Judgement(
-        metric=prepared.quality_metric,
-        direction="max" if prepared.quality_direction == "max" else "min",
-        tolerance=measure.quality.tolerance if measure.quality else None,
-        examples=prepared.validation_examples,
-        equivalence=prepared.equivalence,
-        target=measure.target,
-        projected=any(run.ok and not run.complete for run in runs),
-        per_step=any(run.ok and not_projected(run) is not None for run in runs),
-        certificate=state.certificate,
-        objective=measure.objective,
-        batch_sizes=(prepared.baseline_batch_size, prepared.batch_size),
-    )

@@ -7,6 +7,7 @@ import random
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -75,16 +76,13 @@ def measure(
         prepared, request = prepared_before or prepare(request, runner, estimate=True)
         added = None if extended is None else added_stack(prepared, extended)
         seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
-        certificates: tuple[Certificate | None, Certificate | None] = (None, None)
+        certificates: dict[str, Certificate] = {}
         if certify:
             certificates = certified(
                 request, prepared, added, seed=seed or 1, runner=runner, observer=observer
             )
         prepared = attrs.evolve(prepared, seconds=time.monotonic() - began)
-        state = plan_of(
-            request, prepared, seed=seed, certificate=certificates[0], added=added,
-            added_certificate=certificates[1],
-        )  # fmt: skip
+        state = plan_of(request, prepared, seed=seed, certificates=certificates, added=added)
         if state.note:
             prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, state.note))
         created_at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -98,9 +96,9 @@ def measure(
         )  # fmt: skip
         groups = Groups(
             request=request, prepared=prepared, state=state, runner=runner, store=store,
-            observer=observer, began=began, code=at_start,
+            observer=observer, began=began, created_at=created_at, code=at_start,
         )  # fmt: skip
-        return conduct(groups, created_at)
+        return conduct(groups)
 
 
 def resume(
@@ -152,9 +150,9 @@ def resume(
         groups = Groups(
             request=request, prepared=prepared, state=state, runs=list(runs),
             runner=runner, store=store, observer=observer, earlier=spent,
-            code=CodeAtStart.of(request.recipe),
+            created_at=stopped.created_at, code=CodeAtStart.of(request.recipe),
         )  # fmt: skip
-        return conduct(groups, stopped.created_at)
+        return conduct(groups)
 
 
 def _with_measured(request: Request, measurement: str, stored: Mapping[str, Any]) -> Request:
@@ -187,12 +185,10 @@ def _newest(request: Request, store: Store) -> Overview:
     """
     name, path = request.recipe.name, recipe_path(request.recipe)
     for stopped in store.unfinished():
-        same_name = stopped.recipe == name
-        try:
+        same = stopped.recipe == name
+        with suppress(DamagedMeasurement):
             stored = store.request_of(stopped.id)
-            same = stored.get("recipe_path") == path and (path is not None or same_name)
-        except DamagedMeasurement:
-            same = same_name
+            same = stored.get("recipe_path") == path and (path is not None or same)
         if same:
             return store.overview_of(stopped.id)
     folder = store.path.parent
@@ -207,11 +203,8 @@ def recipe_path(recipe: Recipe) -> str | None:
     return None if recipe.path is None else str(recipe.path.resolve())
 
 
-def conduct(groups: Groups, created_at: str) -> Results:
-    """Make the remaining groups, conclude, store the results and return them.
-
-    :param created_at: when the measurement began, ISO 8601.
-    """
+def conduct(groups: Groups) -> Results:
+    """Make the remaining groups, conclude, store the results and return them."""
     request, store = groups.request, groups.store
     assert store is not None
     groups.observer(
@@ -221,11 +214,11 @@ def conduct(groups: Groups, created_at: str) -> Results:
         )
     )  # fmt: skip
     groups.go()
-    results = conclude(groups, created_at)
+    results = conclude(groups)
     store.finish(results)
     # the results are stored before anything else can fail
     try:
-        saved = save_best(request, groups.judgement, results.runs, keep=results.interrupted)
+        saved = save_best(groups, results.runs)
     except InputError as error:
         # the verdict is printed all the same
         results = attrs.evolve(results, warnings=(*results.warnings, str(error)))
@@ -234,28 +227,27 @@ def conduct(groups: Groups, created_at: str) -> Results:
     store.finish(results)
     if request.observers:
         # after all runs: its process must not disturb one
-        results = observed(results, request, groups.state.seed or 1, groups.runner, groups.observer)
+        results = observed(results, groups)
         store.finish(results)
     return results
 
 
-def observed(
-    results: Results, request: Request, seed: int, runner: Runner, observer: Observer
-) -> Results:
+def observed(results: Results, groups: Groups) -> Results:
     """Return the results with what the request's observers found in a run of the full stack.
 
     The run is no variant: no figure of the measurement comes from it. If it fails or Ctrl-C ends
     it, a warning says so.
     """
+    request = groups.request
     names = ", ".join(stacked.name for stacked in request.observers)
     if results.interrupted:
         return _without(results, f"{names}: no extra run was made, since Ctrl-C ended the others")
-    observer(progress.Noted(f"an extra, untimed run for {names}"))
+    groups.observer(progress.Noted(f"an extra, untimed run for {names}"))
     joined = request.observed()
     rounds = 1 + max((run.round for run in results.runs), default=-1)
-    scheduled = ScheduledRun(rounds, 0, Variant(OBSERVED, joined.plugins), seed)
+    scheduled = ScheduledRun(rounds, 0, Variant(OBSERVED, joined.plugins), groups.state.seed or 1)
     try:
-        run = Processes(joined, runner).run(
+        run = Processes(joined, groups.runner).run(
             scheduled, f"{request.folder.name}-{OBSERVED}", lambda message: None
         )
     except KeyboardInterrupt:

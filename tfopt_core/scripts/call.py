@@ -29,6 +29,7 @@ class FitCall:
     :param number: the number of the call in the script, from 1.
     :param cut: the limits that cut it short, None for none.
     :param shortened: whether `short` has left out batches.
+    :param readers: those of data that can be read only once, by split, each made on its first call.
     """
 
     model: Any
@@ -37,6 +38,7 @@ class FitCall:
     number: int
     cut: CutShort | None = None
     shortened: bool = False
+    readers: dict[str, Any] = attrs.field(factory=dict)
 
     @classmethod
     def of(

@@ -24,9 +24,6 @@ from tfopt_core.training.input.sources import first_batches
 class FitData:
     """The data of one call of `fit`.
 
-    A generator can be read only once, so its reader is made once.
-
-    :param readers: those of data that can be read only once, by split, each made on its first call.
     :param reads: whether to read generators here, to rewrite or inspect the data; Keras can then
         no longer read them itself.
     :param seed: the seed for shuffles of arrays, if a plugin changes the plan.
@@ -39,7 +36,6 @@ class FitData:
     draws: ShuffleDraws
     reads: bool = False
     counted: bool = True
-    readers: dict[str, Any] = attrs.field(factory=dict)
     _of_weighed_batches: Any = attrs.field(default=None, init=False)
 
     def check(self) -> None:
@@ -76,7 +72,7 @@ class FitData:
         datasets = LoweredData(plans, lowered)
         run = attrs.evolve(run, datasets=datasets)
         if unchanged(plans["train"], own["train"]):
-            unread = own["train"].source.origin == "pydataset" or "train" in self.readers
+            unread = own["train"].source.origin == "pydataset" or "train" in self.call.readers
             spec = None if unread else self._spec(own["train"].source, datasets)
             return attrs.evolve(run, element_spec=spec)
         train = datasets["train"]
@@ -123,12 +119,10 @@ class FitData:
             return DataPlan.from_pydataset(self._weighed(split), redrawn=redrawn)
         if array_data_adapter.can_convert_arrays(parts):
             return self._of_arrays(split)
-        if split not in self.readers:
-            # the reader of a generator takes its first batch: make it once, and only if needed
-            self.readers[split] = functools.cache(lambda: self._adapter(split).get_tf_dataset())
-        if self.reads:
-            return _of_generator(self.readers[split]())
-        return _in_one_piece(self.readers[split])
+        # the reader of a generator takes its first batch: make it once, and only if needed
+        reader = functools.cache(lambda: self._adapter(split).get_tf_dataset())
+        reader = self.call.readers.setdefault(split, reader)
+        return _of_generator(reader()) if self.reads else _in_one_piece(reader)
 
     def first(self, split: str, plan: DataPlan, batches: int) -> DataPlan:
         """Return the plan of a split with at most so many batches in a pass, of a `tf.data.Dataset`
@@ -136,10 +130,8 @@ class FitData:
         import tensorflow as tf
 
         known = self.batches(split)
-        steps = "steps_per_epoch" if split == "train" else "validation_steps"
-        given = self.call.arguments[steps] is not None
         is_dataset = isinstance(self.call.splits[split][0], tf.data.Dataset)
-        if given or not is_dataset or (known is not None and known <= batches):
+        if plan.given_steps or not is_dataset or (known is not None and known <= batches):
             return plan
         return first_batches(plan, batches, plan.batch_size or 1)
 

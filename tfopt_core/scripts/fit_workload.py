@@ -16,7 +16,7 @@ from tfopt_core.hooks.stack import Stack
 from tfopt_core.hooks.values import PrecisionPolicy
 from tfopt_core.private_api import why_without
 from tfopt_core.scripts.call import FitCall
-from tfopt_core.scripts.compiled import Compiled
+from tfopt_core.scripts.compiled import Compiled, compiled_of
 from tfopt_core.scripts.fit_data import FitData, unchanged
 from tfopt_core.scripts.limits import stopping_after
 from tfopt_core.scripts.running import place_now
@@ -56,30 +56,20 @@ class FitWorkload(Workload):
 
     @classmethod
     def of(
-        cls,
-        session: Any,
-        call: FitCall,
-        compiled: Compiled,
-        seed: int,
-        *,
-        ended: bool = False,
-        batches: int | None = None,
-        before: FitWorkload | None = None,
+        cls, session: Any, call: FitCall, *, ended: bool = False, batches: int | None = None
     ) -> FitWorkload:
         """Return the workload of a call.
 
         :param ended: whether to end endless data after the steps of an epoch, for tools that read
             all of them.
         :param batches: the most batches of a pass over a `tf.data.Dataset`, None for all.
-        :param before: a workload of the same data, which may have begun to read a generator.
         :raises WorkloadError: if the installed Keras does not show what `fit` does with the data.
         """
         if why_without("script-fits"):
             raise WorkloadError(why_without("script-fits"))
-        readers = {} if before is None else before.data.readers
         reads = ended or bool(session.job.plugins)
         counted = _own_strategy(call, session) is None
-        data = FitData(call, seed, session.shuffle_draws, reads, counted, readers)
+        data = FitData(call, session.run.seed, session.shuffle_draws, reads, counted)
         data.check()
         own = {split: data.plan(split) for split in call.splits}
         if ended:
@@ -100,7 +90,7 @@ class FitWorkload(Workload):
             baseline=BASELINE,
             call=call,
             data=data,
-            compiled=compiled,
+            compiled=compiled_of(call.model),
             session=session,
             own_plans=own,
         )
@@ -228,7 +218,7 @@ class FitWorkload(Workload):
     def replaced(self, built: Built) -> dict[str, Any]:
         """Return the data sets that replace the script's own data, by split."""
         # those that can be read only once, and are being read already, go on
-        readers = self.data.readers.items()
+        readers = self.call.readers.items()
         begun = {split for split, reader in readers if reader.cache_info().currsize}
         return {
             split: counted_as(built.run.datasets[split], built.batches[split])

@@ -30,33 +30,18 @@ OF_KERAS = frozenset(("history", "_eval_epoch_iterator", "stop_evaluating", "sto
 MOST_NUMBERS = 5 * 10**8
 
 
-@attrs.frozen(kw_only=True)
-class FitOfScript:
-    """The result of one call of `fit`.
-
-    :param number: the number of the call, from 1.
-    :param effects: the effect of each plugin, by name.
-    :param diverged: the metric that was not finite, and when; None if all were.
-    """
-
-    number: int
-    outcome: FitOutcome
-    effects: dict[str, Effect]
-    diverged: str | None = None
-
-
 def train_fit(
     workload: FitWorkload,
     built: Built,
     started: int,
     report: Tell,
     cuts_short: CutsShort | None = None,
-) -> tuple[FitOfScript, Any]:
+) -> tuple[FitOutcome, Any]:
     """Make the script's call of `fit` with the stack, and restore the model.
 
     :param started: `running_ns` when the script called `fit`.
     :param report, cuts_short: as `training.fit.train` takes them.
-    :returns: the result, and the return value of Keras' `fit`.
+    :returns: its outcome, and the return value of Keras' `fit`.
     :raises PluginError: if a plugin's `on_epoch_end` fails.
     :raises Exception: whatever the call itself raises.
     """
@@ -79,23 +64,20 @@ def train_fit(
             ended = running_ns()
             timed.uninstall()
         repeated_epochs = lengthen(history, call, stopped=monitor.cut_short, validate=validate)
-        result = FitOfScript(
+        outcome = attrs.evolve(
+            monitor.outcome(started, ended, initial_epoch=call.initial_epoch),
             number=call.number,
-            outcome=attrs.evolve(
-                monitor.outcome(started, ended, initial_epoch=call.initial_epoch),
-                name=f"fit {call.number} of {type(model).__name__}",
-                repeated_epochs=repeated_epochs,
-            ),
+            name=f"fit {call.number} of {type(model).__name__}",
+            repeated_epochs=repeated_epochs,
             effects=built.stack.report_effects(built.run, model),
-            diverged=monitor.diverged,
         )
     finally:
         # the script may continue after an exception
         workload.compiled.put_back(model)
-    return result, history
+    return outcome, history
 
 
-def effects_of(fits: Sequence[FitOfScript]) -> dict[str, Effect]:
+def effects_of(fits: Sequence[FitOutcome]) -> dict[str, Effect]:
     """Return the effect of each plugin on all fits: applied if it was in any of them; the detail
     says why it was not in another one."""
     combined: dict[str, Effect] = {}
@@ -140,7 +122,7 @@ class FitState:
         model = workload.call.model
         for split in workload.call.splits:
             origin = workload.data.plan(split).source.origin
-            if split in workload.data.readers or origin in CHANGED_BY_READING:
+            if split in workload.call.readers or origin in CHANGED_BY_READING:
                 raise CannotShare("the data are changed by being read")
         if why_without("nested-layers"):
             raise CannotShare(why_without("nested-layers"))

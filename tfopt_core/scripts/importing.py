@@ -14,8 +14,6 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-import attrs
-
 # What a script may set and change nothing with it: messages, and values that tfopt sets itself.
 HARMLESS_NAMES = frozenset({"TF_CPP_MIN_LOG_LEVEL", "TF_CPP_MIN_VLOG_LEVEL"})
 HARMLESS = frozenset({("KERAS_BACKEND", "tensorflow")})
@@ -26,18 +24,24 @@ Action = Callable[[], None]
 class WhenImported(MetaPathFinder):
     """Calls an action once a module has been imported; at once if it already was.
 
+    TensorFlow and Keras read the environment when they are imported: a script that changes it
+    before cannot run in the fork of a process that has imported them. What it changes otherwise
+    (`os.putenv`, the CPUs it may run on) is not seen.
+
     :param actions: by the name of a top-level module.
-    :param before: called before each of them is imported; never for one that already was.
+    :ivar changed: whether variables were changed while a module was still to be imported.
     """
 
-    def __init__(self, actions: Mapping[str, Action], before: Action = lambda: None) -> None:
-        self._actions, self._before = dict(actions), before
+    def __init__(self, actions: Mapping[str, Action]) -> None:
+        self._actions, self.changed = dict(actions), False
         self._searching: set[str] = set()
+        self._environment: dict[str, str] | None = None
 
     def __enter__(self) -> WhenImported:
         for name in [name for name in self._actions if name in sys.modules]:
             self._actions.pop(name)()
         sys.meta_path.insert(0, self)
+        self._environment = dict(os.environ)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -65,54 +69,33 @@ class WhenImported(MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             loader.exec_module = execute
-            self._before()
+            self._note_changes()
             execute(module)
+            self._environment = dict(os.environ)
             self._actions.pop(name, lambda: None)()
 
         loader.exec_module = exec_module
 
-
-@attrs.define
-class EarlyEnvironment:
-    """The variables that a script changes while the libraries are still to be imported.
-
-    TensorFlow and Keras read them when they are imported: a script that changes them cannot run in
-    the fork of a process that has imported them. What it changes otherwise (`os.putenv`, the CPUs
-    it may run on) is not seen.
-
-    :param changed: their names.
-    """
-
-    changed: tuple[str, ...] = ()
-    _before: dict[str, str] | None = attrs.field(factory=lambda: dict(os.environ))
-
-    def begin(self) -> None:
-        """Watch from here on, until `note`: the next import is the script's."""
-        self._before = dict(os.environ)
-
-    def note(self) -> None:
-        """Note the changes, just before a library is imported."""
-        if self._before is None:
-            return  # within the import of the other library, which may change it itself
-        changes = (self._before.items() ^ os.environ.items()) - HARMLESS
-        names = {name for name, _ in changes} - HARMLESS_NAMES
-        self.changed = tuple(sorted(names.union(self.changed)))
-        self._before = None
+    def _note_changes(self) -> None:
+        if self._environment is None:
+            return  # within the import of another module, which may change it itself
+        changes = (self._environment.items() ^ os.environ.items()) - HARMLESS
+        self.changed |= any(name not in HARMLESS_NAMES for name, _ in changes)
+        self._environment = None
 
 
-def hiding_modules(folder: str) -> tuple[str, ...]:
-    """Return the modules of a folder that the standard library or the environment has, too.
+def hides_modules(folder: str) -> bool:
+    """Return whether the standard library or the environment has a module of a folder, too.
 
-    A process that has imported those before the script begins gives it them in place of its own.
+    A process that has imported it before the script begins gives it that in place of its own.
     """
     # an environment may lie in this folder
     elsewhere = [path for path in sys.path if os.path.realpath(path) != folder]
-    names = set()
     for entry in os.scandir(folder):
         name, ending = os.path.splitext(entry.name)
         is_package = not ending and os.path.exists(os.path.join(entry.path, "__init__.py"))
         if (ending == ".py" or is_package) and (
             name in sys.stdlib_module_names or PathFinder.find_spec(name, elsewhere) is not None
         ):
-            names.add(name)
-    return tuple(sorted(names))
+            return True
+    return False

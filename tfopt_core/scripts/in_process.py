@@ -13,9 +13,10 @@ from tfopt_core.data.lower import lower
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.hooks.values import Effect, RuntimeOptions
-from tfopt_core.scripts.fitting import FitOfScript, effects_of, train_fit
+from tfopt_core.scripts.fitting import effects_of, train_fit
 from tfopt_core.scripts.session import Session
 from tfopt_core.training.job import Job
+from tfopt_core.training.messages import FitOutcome
 from tfopt_core.training.runtime import seen_by_tensorflow
 
 LATE = "TensorFlow reads this at its start, and has started already; use `tfopt train` for a script"
@@ -25,7 +26,7 @@ LATE = "TensorFlow reads this at its start, and has started already; use `tfopt 
 class Stacked:
     """The results of the calls of `fit` under a stack."""
 
-    fits: list[FitOfScript] = attrs.field(factory=list)
+    fits: list[FitOutcome] = attrs.field(factory=list)
     late: tuple[str, ...] = ()
 
     @property

@@ -45,10 +45,8 @@ class Seeding:
         for module, name in ((np.random, "np.random.seed"), (random, "random.seed")):
             replace(put_back, module, "seed", self._replacement(name, module.seed))
 
-    def in_words(self) -> str | None:
-        """Return a sentence for the report; None if the script set no seed."""
-        if not self.seen:
-            return None
+    def in_words(self) -> str:
+        """Return a sentence for the report on the seeds that the script set."""
         calls = ", ".join(dict.fromkeys(self.seen))
         return (
             f"the script seeds itself ({calls}); each pair of runs had a seed of its own instead, "

@@ -17,7 +17,7 @@ from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.hooks.values import Change, PrecisionPolicy
 from tfopt_core.scripts.call import FitCall
-from tfopt_core.scripts.compiled import Compiled, compiled_of, let_go
+from tfopt_core.scripts.compiled import compiled_of, let_go
 from tfopt_core.scripts.fit_data import FitData
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.keras_patches import KerasPatches, replace
@@ -181,14 +181,11 @@ class Session:
             let_go(model)
         self._scopes.close()
 
-    def _compiled(self, model: Any) -> Compiled:
-        self._models.add(model)
-        return compiled_of(model)
-
     # Replacements of Keras' own methods.
 
     def _compile(self, model: Any, original: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-        self._compiled(model).compiled_with(dict(arguments))
+        self._models.add(model)
+        compiled_of(model).compiled_with(dict(arguments))
         if self.precision.scope == "layers":
             result = original(model, **arguments)  # it may compute with it until it calls fit
             hide_one_device(model, self.run.strategy)
@@ -234,7 +231,8 @@ class Session:
             )
         if spec.max_epochs is not None or spec.max_steps is not None:
             call.cut = cut_short(spec, FitData(call, 0, self.shuffle_draws).steps_per_epoch())
-        return FitWorkload.of(self, call, self._compiled(call.model), self.run.seed)
+        self._models.add(call.model)
+        return FitWorkload.of(self, call)
 
 
 def _before_devices(configure: Callable[..., Any], plugin: str) -> Callable[..., Any]:

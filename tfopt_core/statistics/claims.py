@@ -233,14 +233,11 @@ def compare_quality(pairs: Sequence[Pair], judgement: Judgement) -> Quality | No
     statement = None if certificate is None else certificate.statement
     if (invalid := not_finite(runs)) is not None:
         return attrs.evolve(_without_figures(judgement, invalid), certificate=statement)
-    measured = _measured(pairs, judgement)
-    if measured is None:
-        unknown = "too few runs report it" if _are_whole(runs) else "no run trained to its end"
-        if certificate is None and _are_whole(runs):
-            return None
-        quality = _without_figures(judgement, unknown)
-    else:
-        quality = measured
+    measured, whole = _measured(pairs, judgement), _are_whole(runs)
+    if measured is None and certificate is None and whole:
+        return None
+    unknown = "too few runs report it" if whole else "no run trained to its end"
+    quality = measured or _without_figures(judgement, unknown)
     quality = attrs.evolve(quality, certificate=statement)
     if certificate is None or not certificate.certified or quality.verdict is QualityVerdict.WORSE:
         return quality

@@ -63,15 +63,10 @@ def _row(
     contrast: Contrast, runs: Sequence[RunResult], judgement: Judgement, level: float
 ) -> Attribution:
     name, pairs = contrast.plugin, pairs_of(runs, contrast.without)
-    with_plugin = [pair.with_ for pair in pairs if name in pair.with_.effects]
-    reason = next(
-        (run.effects[name].detail for run in with_plugin if not run.effects[name].applied), None
-    )
     run_ids = tuple(dict.fromkeys(run.id for run in runs_of(pairs)))
     row = Attribution(plugin=name, run_ids=run_ids, statement="")
-
-    if reason is not None:
-        return attrs.evolve(row, statement=f"{name}: not applied: {reason}")
+    if (reason := _not_applied(pairs, (name,))) is not None:
+        return attrs.evolve(row, statement=f"{name}: {reason}")
     interval = _isolated(pairs, contrast.group, judgement, "taking it out", level)
     if isinstance(interval, str):
         return attrs.evolve(row, statement=f"{name}: not isolated: {interval}")
@@ -96,13 +91,6 @@ def _isolated(
         for other, effect in pair.without.effects.items():
             if other not in group and effect.applied != pair.with_.effects[other].applied:
                 return f'{act} changes whether "{other}" is applied'
-    return _interval_of(pairs, judgement, level)
-
-
-def _interval_of(
-    pairs: Sequence[Pair], judgement: Judgement, level: float = LEVEL
-) -> Interval | str:
-    """Return the interval of the log speedup, or why there is none."""
     if len(pairs) < MINIMUM_PAIRS:
         return f"{len(pairs)} complete pairs, it takes {MINIMUM_PAIRS}"
     figures = compared_seconds(pairs, judgement.kind)
@@ -122,8 +110,7 @@ def _statement(
     if others:
         name += f" (with {' and '.join(others)}, which cannot stand without it)"
     figures = interval_in_words(interval)
-    to_target = judgement.kind is ComparisonKind.TIME_TO_TARGET
-    unlike = None if to_target else unlike_amounts(pairs)
+    unlike = None if judgement.kind is ComparisonKind.TIME_TO_TARGET else unlike_amounts(pairs)
     if unlike is not None:
         return f"{name}: trains another amount, {unlike}; {figures}"
     _, low, high = speedup_interval(interval)
@@ -176,7 +163,7 @@ def judge_addition(
         )
     speedup, low, high = speedup_interval(interval)
     draft = attrs.evolve(draft, speedup=speedup, low=low, high=high, confidence=interval.confidence)
-    over, whole = "", _interval_of(over_baseline, judgement)
+    over, whole = "", _isolated(over_baseline, (), judgement, "")
     if isinstance(whole, Interval):
         total, least, most = speedup_interval(whole)
         draft = attrs.evolve(draft, total=total, total_low=least, total_high=most)

@@ -9,7 +9,7 @@ from typing import Literal
 import attrs
 
 from tfopt_core.hooks.plugin_class import EQUIVALENCES, Equivalence
-from tfopt_core.recipe.model import Objective, TargetSpec
+from tfopt_core.recipe.model import Objective
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, log_ratios, speedup_interval, t_interval
 from tfopt_core.statistics.results import ComparisonKind, FigureRatio, Verdict
@@ -156,7 +156,6 @@ class Judgement:
     tolerance: float | None
     examples: int | None
     equivalence: Equivalence
-    target: TargetSpec | None
     projected: bool = False
     per_step: bool = False
     certificate: Certificate | None = None

@@ -18,7 +18,6 @@ from tfopt_core.statistics.claims import (
     unlike_training,
 )
 from tfopt_core.statistics.figures import (
-    INDIFFERENCE,
     Judgement,
     band_in_words,
     compared_seconds,
@@ -158,15 +157,14 @@ def _verdict(
     measured: Comparison, interval: Interval, evidence: _Evidence, pair_seconds: float | None
 ) -> tuple[Verdict, str]:
     """Return the verdict on a speedup with its interval, and its statement."""
-    assert measured.low is not None
-    assert measured.high is not None
     figures, of_what = interval_in_words(interval), measured.kind.qualifier
+    _, low, high = speedup_interval(interval)
     if (unlike := evidence.unlike) is not None:
         by_example = _by_example(evidence.pairs, evidence.judgement)
         return Verdict.UNLIKE, f"{unlike}; time{of_what} {figures}{by_example}"
-    match verdict_on_interval(measured.low, measured.high):
+    match verdict_on_interval(low, high):
         case Verdict.FASTER:
-            verdict, statement = _faster(measured, figures + band_in_words(measured.high))
+            verdict, statement = _faster(measured, figures + band_in_words(high))
             return no_claim(statement, evidence.pairs, evidence.runs) or (verdict, statement)
         case Verdict.SLOWER if measured.kind is ComparisonKind.STEPS:
             return Verdict.STEPS_SLOWER, f"steps are slower: {figures}"
@@ -277,9 +275,7 @@ def _memory_verdict(
         case Verdict.SLOWER:
             return MemoryVerdict.HEAVIER, f"{subject} higher: {figures}"
         case Verdict.NO_DIFFERENCE:
-            return MemoryVerdict.NO_DIFFERENCE, (
-                f"no measurable difference in {subject} (within {INDIFFERENCE:.0%}): {figures}"
-            )
+            return MemoryVerdict.NO_DIFFERENCE, no_difference_in_words(figures, f" in {subject}")
         case _:
             return MemoryVerdict.INCONCLUSIVE, f"{subject} {inconclusive(interval)}"
 

@@ -139,6 +139,7 @@ class FitMonitor:
             trainable_parameters=sum(math.prod(v.shape) for v in model.trainable_variables),
             jit_compile=bool(model.jit_compile),
             stop_reason=self.stop_reason,
+            diverged=self.diverged,
             counts=self._counts(),
             history={name: tuple(values) for name, values in self.history.items()},
             workers=1 if run.cluster is None else len(run.cluster.workers),

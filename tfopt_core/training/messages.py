@@ -178,7 +178,10 @@ class FitOutcome(FitFacts):
     last one too where the fit was `cut_short` in it; `edge_seconds` lie between the last step of an
     epoch and the begin of the next, without the validation (what callbacks do, and Keras' new
     iterator). Of a training that was `resumed` from a checkpoint, `epochs` and `history` are those
-    of all of it, the other figures only those of what was trained now.
+    of all of it, the other figures only those of what was trained now. Of a script: `number` is
+    that of its call of `fit`, from 1; `effects` are those of the plugins on it. `diverged` is the
+    metric, or the loss or weight of a loop of its own, that was not finite, and when; None if all
+    were.
     """
 
     planned_epochs: int
@@ -189,6 +192,9 @@ class FitOutcome(FitFacts):
     edge_seconds: tuple[float, ...] = ()
     cut_short: bool = False
     resumed: bool = False
+    number: int = 0
+    effects: Mapping[str, Effect] = attrs.field(factory=dict)
+    diverged: str | None = None
 
 
 # The validation loss without penalties on weights.
@@ -235,13 +241,11 @@ class RunReport(RunFacts, Answer):
     """The report of a run at its end.
 
     `fits` are all that were trained, in the order of their calls. `script_error` is what a script
-    raised before they were done; `diverged` says that the loss of a judged fit, or the loss or a
-    weight of a script's own loop, was not finite.
+    raised before they were done.
     """
 
     fits: tuple[FitOutcome, ...]
     script_error: str | None = None
-    diverged: str | None = None
 
     @property
     def why_failed(self) -> str | None:
@@ -250,4 +254,5 @@ class RunReport(RunFacts, Answer):
             return self.script_error
         if self.exit_status and self.after_fits is None:
             return f"the script ended with status {self.exit_status}"
-        return self.diverged
+        judged = self.fits if self.judged is None else (self.fits[self.judged],)
+        return next((fit.diverged for fit in judged if fit.diverged is not None), None)

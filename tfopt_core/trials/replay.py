@@ -144,7 +144,7 @@ class _Replayer:
 
 def _fit(built: Built) -> FitOutcome:
     if isinstance(built.workload, FitWorkload):
-        return train_fit(built.workload, built, running_ns(), lambda message: None)[0].outcome
+        return train_fit(built.workload, built, running_ns(), lambda message: None)[0]
     return train(built, running_ns(), lambda message: None)
 
 

@@ -18,6 +18,7 @@ from typing import Literal, Self
 import attrs
 
 from tfopt_core.errors import CannotShare
+from tfopt_core.scripts.folders.private_folder import PrivateFolder
 from tfopt_core.training.messages import Answer, RunReport, Tell
 from tfopt_core.workers.process import ParentGone, WorkerProcess, start_process
 from tfopt_core.workers.supervise import OUT_OF_MEMORY, Limits, converse, end_group
@@ -145,6 +146,7 @@ class SharedProcess:
     _channel: socket.socket | None = attrs.field(default=None, init=False)
     _opened: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack, init=False)
     _output: Path | None = attrs.field(default=None, init=False)
+    _private: PrivateFolder | None = attrs.field(default=None, init=False)
 
     def __enter__(self) -> Self:
         return self
@@ -167,13 +169,14 @@ class SharedProcess:
         follows = isinstance(task, LookTask) and task.follows
         if not follows:
             self.close()
-            self._output = self.spawn.output_path(task)
+            self._output, self._private = self.spawn.output_path(task), task.private
             with contextlib.suppress(ParentGone):
                 self._process, self._channel = self.spawn.start(task, environment, self._opened)
         if self._process is None or self._channel is None:
             raise CannotShare(
                 "the process that looks at the script could not be started, or is gone"
             )
+        task = attrs.evolve(task, private=self._private)  # it works on in that of its first task
         limits = self.limits if follows else self.spawn.limits
         self._channel.settimeout(None)  # that of reading the answers before
         message, cause = converse(self._process, self._channel, task, limits, tell, stays=True)

@@ -18,15 +18,7 @@ from tfopt_core.statistics.intervals import seconds_in_words
 from tfopt_core.training.distributed.serving import answers
 from tfopt_core.training.messages import Answer, ClusterJoined, ClusterJoining, Message, Tell
 from tfopt_core.workers.process import WorkerProcess
-from tfopt_core.workers.task import (
-    PrepareTask,
-    RunTask,
-    Task,
-    TurnOver,
-    check_answer,
-    decode,
-    send_task,
-)
+from tfopt_core.workers.task import PrepareTask, RunTask, Task, TurnOver, decode, send_task
 from tfopt_core.workers.telemetry import oom_kills
 
 # The time for a process to end after SIGTERM, before it is killed.
@@ -82,7 +74,7 @@ def converse(
     *,
     stays: bool = False,
 ) -> tuple[Answer | None, str | None]:
-    """Send the task, and pass on the messages until the last one.
+    """Send the task, and pass on the messages until the last one, with the user's own paths.
 
     :param stays: whether the process may wait for another task, and so need not end.
     :returns: the last message, or None and the cause.
@@ -92,14 +84,13 @@ def converse(
     total = limits.total if isinstance(task, RunTask) else None
     if isinstance(task, PrepareTask):
         total = limits.dry_build
+    in_words: Callable[[str], str] = str if task.private is None else task.private.in_words
     deadlines = _Deadlines(attrs.evolve(limits, total=total))
     try:
         send_task(channel, task)
         for data in _lines(process, channel, deadlines):
             try:
-                message = decode(data)
-                if isinstance(message, Answer):
-                    check_answer(message, task)
+                message = decode(data, in_words)
             except ValueError as error:
                 return None, f"broke the protocol: {error}"
             if isinstance(message, Answer):

@@ -48,9 +48,6 @@ class Task:
         two processes would differ in the places of code in memory, in every pair alike.
     """
 
-    # the names of the last messages of a process that succeeded
-    answers: ClassVar[tuple[str, ...]] = ()
-
     job: Job
     debug: bool = False
     measured: bool = True
@@ -85,9 +82,6 @@ class RunTask(Task):
     :param expendable: whether the run is made for its peak memory alone: it ends after its first
         warm steps, and the kernel ends it before other processes where memory runs out.
     """
-
-    # a process that only serves the others trains nothing
-    answers: ClassVar[tuple[str, ...]] = ("RunReport", "OthersServed")
 
     save_to: Path | None = None
     warm_seconds: float | None = None
@@ -126,7 +120,6 @@ class PrepareTask(LookTask):
     :param quick: also time some steps with the stack.
     """
 
-    answers: ClassVar[tuple[str, ...]] = ("Prepared",)
     look = "tfopt_core.trials.dry_build:prepare"
     own_look = "tfopt_core.trials.scripts.own_loop:prepare_loop"
 
@@ -144,7 +137,6 @@ class ReplayTask(LookTask):
     :param against: the variant with which the final state is compared; "" for none.
     """
 
-    answers: ClassVar[tuple[str, ...]] = ("Replayed",)
     look = "tfopt_core.trials.replay:replay"
 
     part: ReplayPart
@@ -161,7 +153,6 @@ class DiagnoseTask(LookTask):
     :param quick: take seconds, and compare loops within the training too.
     """
 
-    answers: ClassVar[tuple[str, ...]] = ("Diagnosed",)
     look = "tfopt_core.diagnosis.work:diagnose"
     own_look = "tfopt_core.diagnosis.work:diagnose_loop"
 
@@ -269,47 +260,25 @@ def receive_task(channel: socket.socket) -> Task:
 
 def encode(message: Message) -> bytes:
     """Return a message as a line of JSON, which names its class as "type"."""
-    return json.dumps(_unstructured(message)).encode() + b"\n"
+    data = {**_converter.unstructure(message), TYPE: type(message).__name__}
+    return json.dumps(data).encode() + b"\n"
 
 
-def decode(line: bytes) -> Message:
+def decode(line: bytes, in_words: Callable[[str], str] = str) -> Message:
     """Return the message that a line of JSON holds.
 
+    :param in_words: returns a text of the message with the user's own paths.
     :raises ValueError: if it is unknown or malformed.
     """
-    return _structured(json.loads(line))
-
-
-def reworded(message: Message, in_words: Callable[[str], str]) -> Message:
-    """Return a message with `in_words` applied to each of its texts."""
 
     def convert(value: Any) -> Any:
         if isinstance(value, str):
             return in_words(value)
         if isinstance(value, dict):
             return {key: convert(each) for key, each in value.items()}
-        if isinstance(value, list | tuple):
-            return [convert(each) for each in value]
-        return value
+        return [convert(each) for each in value] if isinstance(value, list) else value
 
-    return _structured(convert(_unstructured(message)))
-
-
-def check_answer(message: Message, task: Task) -> None:
-    """Check that a last message answers this task.
-
-    :raises ValueError: if it answers another kind of task.
-    """
-    kind = type(message).__name__
-    if kind not in ("Failure", "CannotMount", *task.answers):
-        raise ValueError(f"message {kind!r} is no answer to {type(task).__name__!r}")
-
-
-def _unstructured(message: Message) -> dict[str, Any]:
-    return {**_converter.unstructure(message), TYPE: type(message).__name__}
-
-
-def _structured(data: Any) -> Message:
+    data = convert(json.loads(line))
     kind = data.get(TYPE) if isinstance(data, dict) else None
     if not isinstance(kind, str) or kind not in Message.kinds:
         raise ValueError(f"unknown message {str(data)[:SHOWN_CHARACTERS]!r}")

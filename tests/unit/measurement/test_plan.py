@@ -33,8 +33,8 @@ def planned(
         steps_per_epoch=10, validation_examples=None, training_seconds=training_seconds,
         seconds=10.0, several_processes=several,
     )  # fmt: skip
-    certificate = Certificate(kind="certified", statement="") if certified else None
-    return plan_of(request, prepared, seed=1, certificate=certificate)
+    certificates = {"full": Certificate(kind="certified", statement="")} if certified else {}
+    return plan_of(request, prepared, seed=1, certificates=certificates)
 
 
 def test_six_groups_of_five_seconds_a_side_and_a_number_that_is_given_stays():

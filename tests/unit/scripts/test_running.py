@@ -2,13 +2,14 @@
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import textwrap
 
 import pytest
 
-from tfopt_core.scripts.importing import EarlyEnvironment, WhenImported
+from tfopt_core.scripts.importing import WhenImported
 from tfopt_core.scripts.running import ScriptEnd, why_nothing_trained
 
 RUN = """
@@ -159,12 +160,24 @@ def test_the_cause_is_named(end, seen, said):
 
 
 @pytest.fixture
-def module(tmp_path, monkeypatch):
-    """A module that can be imported, and is not."""
-    (tmp_path / "tfopt_probe_module.py").write_text(textwrap.dedent("VALUE = 1"))
+def modules(tmp_path, monkeypatch):
+    """Modules that can be imported, and are not: the second one sets a variable, and imports a
+    third one."""
+    names = [f"tfopt_probe_{number}" for number in range(3)]
+    sets = f"import os; os.environ['TF2_BEHAVIOR'] = '1'; import {names[2]}"
+    for name, text in zip(names, ("VALUE = 1", sets, ""), strict=True):
+        (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    yield "tfopt_probe_module"
-    sys.modules.pop("tfopt_probe_module", None)
+    monkeypatch.setenv("TF2_BEHAVIOR", "0")
+    monkeypatch.setenv("TF_OLD", "1")
+    yield names
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def module(modules):
+    return modules[0]
 
 
 def test_acts_once_when_the_module_is_there_whole_or_at_once_where_it_is_there_already(module):
@@ -173,12 +186,12 @@ def test_acts_once_when_the_module_is_there_whole_or_at_once_where_it_is_there_a
     def value():
         return getattr(sys.modules[module], "VALUE", None)
 
-    with WhenImported({module: lambda: seen.append(value())}, lambda: seen.append(value())):
+    with WhenImported({module: lambda: seen.append(value())}):
         assert seen == []
         __import__(module)
         __import__(module)
-    assert seen == [None, 1]
-    with WhenImported({module: lambda: seen.append(value())}, lambda: seen.append("before")):
+    assert seen == [1]
+    with WhenImported({module: lambda: seen.append(value())}):
         assert seen.pop() == 1
 
 
@@ -206,49 +219,43 @@ def test_afterwards_imports_are_as_they_were(module):
     assert sys.meta_path == before
 
 
-@pytest.fixture
-def early(monkeypatch):
-    monkeypatch.setenv("TF_OLD", "1")
-    return EarlyEnvironment()  # pytest changes the environment before the test itself
-
-
 @pytest.mark.parametrize(
     ("sets", "changed"),
     [
-        ({}, ()),
-        ({"TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": "tensorflow"}, ()),
-        ({"KERAS_BACKEND": "jax"}, ("KERAS_BACKEND",)),
-        ({"TF_NEW": "1", "TF_OLD": "2"}, ("TF_NEW", "TF_OLD")),
-        ({"TF_OLD": None}, ("TF_OLD",)),
+        ({}, False),
+        ({"TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": "tensorflow"}, False),
+        ({"KERAS_BACKEND": "jax"}, True),
+        ({"TF_NEW": "1"}, True),
+        ({"TF_OLD": None}, True),
     ],
 )
-def test_what_a_script_changes_is_named_unless_it_changes_no_training(
-    early, sets, changed, monkeypatch
+def test_what_a_script_changes_is_noted_unless_it_changes_no_training(
+    module, sets, changed, monkeypatch
 ):
-    early.begin()
-    for name, value in sets.items():
-        if value is None:
-            monkeypatch.delenv(name)
-        else:
-            monkeypatch.setenv(name, value)
-    early.note()
-    assert early.changed == changed
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    with WhenImported({module: lambda: None}) as imports:
+        for name, value in sets.items():
+            if value is None:
+                monkeypatch.delenv(name)
+            else:
+                monkeypatch.setenv(name, value)
+        __import__(module)
+    assert imports.changed is changed
 
 
-def test_what_a_library_sets_while_it_is_imported_does_not_count(early, monkeypatch):
-    early.begin()
-    early.note()  # Keras is about to be imported
-    monkeypatch.setenv("TF2_BEHAVIOR", "1")
-    early.note()  # and imports TensorFlow
-    early.begin()
-    early.note()
-    assert early.changed == ()
+def test_what_a_library_sets_while_it_is_imported_does_not_count(modules):
+    first, sets, imported = modules
+    with WhenImported({name: lambda: None for name in modules}) as imports:
+        __import__(sets)
+        __import__(first)
+    assert os.environ["TF2_BEHAVIOR"] == "1"
+    assert imported in sys.modules
+    assert not imports.changed
 
 
-def test_what_is_set_between_the_two_imports_counts(early, monkeypatch):
-    early.begin()
-    early.note()
-    early.begin()
-    monkeypatch.setenv("KERAS_HOME", "/elsewhere")
-    early.note()
-    assert early.changed == ("KERAS_HOME",)
+def test_what_is_set_between_two_imports_counts(modules, monkeypatch):
+    with WhenImported({name: lambda: None for name in modules}) as imports:
+        __import__(modules[1])
+        monkeypatch.setenv("KERAS_HOME", "/elsewhere")
+        __import__(modules[0])
+    assert imports.changed

@@ -8,7 +8,6 @@ from support.measure_across import BASE, ENVIRONMENT, MACHINE, make_measured
 from support.measure_runs import make_fit, make_judgement, make_pairs, make_run
 
 from tfopt_core.errors import InputError
-from tfopt_core.recipe.model import TargetSpec
 from tfopt_core.statistics.across import compare_stacks
 from tfopt_core.statistics.results import ComparisonKind, Verdict
 
@@ -107,9 +106,7 @@ def with_fits(id_="b", **changes):
 
 
 def of_target(id_="b", target="val_accuracy >= 0.9", seconds=4.0):
-    judgement = make_judgement(
-        equivalence="changes", target=TargetSpec("val_accuracy", at_least=0.9)
-    )
+    judgement = make_judgement(equivalence="changes")
     runs = [
         attrs.evolve(run, fits=(make_fit(seconds_to_target=seconds and run.wall_seconds / 2),))
         for run in make_pairs(BASE, FAST)

@@ -8,13 +8,11 @@ import pytest
 from support.measure_runs import make_judgement, make_pairs, make_run
 
 from tfopt_core.measurement.conclude import next_steps
-from tfopt_core.recipe.model import TargetSpec
 from tfopt_core.statistics.results import MemoryVerdict, Verdict
 from tfopt_core.statistics.runs import RunResult
 from tfopt_core.statistics.verdict import compare
 
 GIB = 2**30
-TARGET = TargetSpec(metric="val_accuracy", at_least=0.9)
 SEED = 20
 
 
@@ -131,10 +129,10 @@ def test_an_exact_stack_may_be_judged_by_its_time_to_the_target():
         else attrs.evolve(run, fits=(attrs.evolve(run.fit, seconds_to_target=run.wall_seconds),))
         for run in runs
     ]
-    rules = {"equivalence": "exact", "target": TARGET}
     # of another length than the baseline, which the way to a target may be
-    assert compare(runs, make_judgement(**rules)).verdict is Verdict.UNLIKE
-    comparison = compare(runs, make_judgement(objective="time-to-target", **rules))
+    assert compare(runs, make_judgement(equivalence="exact")).verdict is Verdict.UNLIKE
+    judgement = make_judgement(equivalence="exact", objective="time-to-target")
+    comparison = compare(runs, judgement)
     assert comparison.kind == "time-to-target"
     assert comparison.statement.startswith("faster to the target: 2.0")
 

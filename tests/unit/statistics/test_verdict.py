@@ -6,7 +6,6 @@ import attrs
 import pytest
 from support.measure_runs import make_fit, make_judgement, make_pairs, make_run
 
-from tfopt_core.recipe.model import TargetSpec
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.contrasts import Contrast, attribute
 from tfopt_core.statistics.results import QualityVerdict
@@ -118,9 +117,6 @@ def test_a_missing_metric_never_counts_as_equal():
     assert comparison.verdict == "quality open"
 
 
-TARGET = TargetSpec(metric="val_accuracy", at_least=0.85)
-
-
 def with_targets(baseline, optimized):
     runs = []
     for round_, (b, o) in enumerate(zip(baseline, optimized, strict=True)):
@@ -130,14 +126,14 @@ def with_targets(baseline, optimized):
 
 
 def test_a_stack_that_changes_the_algorithm_is_judged_by_time_to_target():
-    judgement = make_judgement(equivalence="changes", target=TARGET)
+    judgement = make_judgement(equivalence="changes")
     comparison = compare(with_targets(BASE, FAST), judgement)
     assert comparison.kind == "time-to-target"
     assert comparison.statement.startswith("faster to the target: 1.25x")
 
 
 def test_one_run_that_misses_the_target_is_the_slowest_and_two_void_the_result():
-    judgement = make_judgement(equivalence="changes", target=TARGET)
+    judgement = make_judgement(equivalence="changes")
     one = compare(with_targets(BASE, [8.0, None, 7.9, 8.1]), judgement)
     assert one.speedup < 1.25
     two = compare(with_targets(BASE, [8.0, None, None, 8.1]), judgement)
@@ -232,7 +228,7 @@ def test_trainings_of_unlike_length_are_called_neither_faster_nor_slower():
     )
     assert "; time for each example 1.00x (95% interval" in comparison.statement
     # who declares another algorithm is judged by the target that it reaches
-    assert compare(runs, make_judgement(equivalence="changes", target=TARGET)).verdict != "unlike"
+    assert compare(runs, make_judgement(equivalence="changes")).verdict != "unlike"
 
 
 @pytest.mark.parametrize("steps", [(99,), (99, 98)])
@@ -321,7 +317,7 @@ def test_what_was_done_otherwise_is_no_gain_whatever_a_certificate_says(broken, 
     comparison = compare(runs, judgement)
     assert comparison.verdict == "unlike"
     assert what in comparison.statement
-    changes = make_judgement(equivalence="changes", target=TARGET)
+    changes = make_judgement(equivalence="changes")
     assert compare(runs, changes).verdict != "unlike"
 
 
@@ -430,7 +426,7 @@ def test_no_gain_is_claimed_for_a_plugin_where_its_own_runs_cast_doubt():
 
 def test_a_plugin_that_trains_another_amount_is_said_unless_a_target_is_what_counts():
     assert "trains another amount" in isolated(FAST, steps=50).statement
-    target = make_judgement(equivalence="changes", target=TargetSpec("val_accuracy", at_least=0.8))
+    target = make_judgement(equivalence="changes")
 
     def reaches(run):
         return attrs.evolve(run, fits=(attrs.evolve(run.fit, seconds_to_target=run.wall_seconds),))

@@ -22,7 +22,8 @@ def test_a_look_ends_once_enough_was_seen_beside_tracing(seconds, warm, updates,
     clock = SimpleNamespace(
         is_over=False, seconds=seconds, updates=updates, warm=[SimpleNamespace(seconds=warm)]
     )
-    own = LoopOfScript(job=None, session=None, loop=SimpleNamespace(clock=clock))
+    own = LoopOfScript(job=None, session=None, guard=None)
+    own.clock = clock
     assert own.is_known(whole=False) is known
     # a trial makes as many updates as a run
     assert own.is_known(whole=True) is (seconds >= 30.0 and known)

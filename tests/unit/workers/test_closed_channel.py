@@ -9,6 +9,7 @@ import pytest
 
 from tfopt_core.workers import supervise
 from tfopt_core.workers.supervise import NO_LIMITS, Limits, converse, end_group
+from tfopt_core.workers.task import RunTask
 
 HANGS = """
 import os, signal, time
@@ -36,7 +37,7 @@ def told(limits: Limits, seconds: float) -> tuple[object, str | None]:
                 pass_fds=[theirs.fileno()], start_new_session=True,
             )  # fmt: skip
         try:
-            return converse(process, ours, None, limits, lambda message: None)
+            return converse(process, ours, RunTask(job=None), limits, print)
         finally:
             end_group(process)
 

@@ -131,7 +131,7 @@ def test_a_sigkill_is_out_of_memory_only_if_the_kernel_counted_it(
     monkeypatch.setattr(supervise, "send_task", lambda channel, task: None)
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        message, said = converse(Killed(number), ours, None, NO_LIMITS, lambda message: None)
+        message, said = converse(Killed(number), ours, RunTask(job=None), NO_LIMITS, print)
     assert message is None
     assert said == cause
 
@@ -172,7 +172,7 @@ def test_the_turns_of_other_processes_do_not_count(
             for message in (TurnOver(1), EpochDone(0, {}), TurnOver(1)):
                 theirs.send(encode(message))
         limits = Limits(total=TOTAL, silence=SILENCE)
-        said = converse(process, ours, object.__new__(RunTask), limits, tell)
+        said = converse(process, ours, RunTask(job=None), limits, tell)
     assert said == (None, cause)
 
 

@@ -7,7 +7,7 @@ import functools
 import gc
 import inspect
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,14 @@ import attrs
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.own_loop import why_not_reached
-from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.hooks.stack import Stack
 from tfopt_core.hooks.values import Effect
 from tfopt_core.scripts.keras_patches import replace
 from tfopt_core.scripts.own.data import OwnData
 from tfopt_core.scripts.own.update_clock import UpdateClock
 from tfopt_core.scripts.session import Session
 from tfopt_core.training.clock import running_ns
+from tfopt_core.training.job import Job
 
 # A function that is traced in more calls than this is traced for each new argument.
 USUAL_TRACES = 4
@@ -45,6 +46,7 @@ class OwnLoop:
     often as they run. The time is read when a call from Python has returned: a tf.function, an
     eager update, the next batch.
 
+    :param job: the training with the whole stack, of which not all may reach the loop.
     :param clock: reads the updates and times them.
     :param data: the data sets over which the loop iterates; whoever watches the loop sets it.
     :param last_loss: the last loss that Python was given, by an eager gradient tape or
@@ -57,6 +59,7 @@ class OwnLoop:
     """
 
     session: Session
+    job: Job
     clock: UpdateClock = attrs.field(init=False)
     data: OwnData = attrs.field(init=False)
     last_loss: Any = None
@@ -139,6 +142,33 @@ class OwnLoop:
         if self.clock.started is not None and tf.executing_eagerly():
             self.clock.boundary()
 
+    @property
+    def models(self) -> tuple[Any, ...]:
+        """The built models that together have the updated variables, the largest first; all models
+        if none was updated that is known.
+
+        A model within another is left out, as is the functional model within a Sequential.
+        """
+        import keras
+
+        models = [
+            one
+            for one in gc.get_objects()
+            if issubclass(type(one), keras.Model) and _is_trained(one, self.updated)
+        ]
+        taken, covered = [], set[int]()
+        for model in sorted(models, key=_parameters, reverse=True):
+            own = {id(variable) for variable in model.trainable_variables}
+            if not own <= covered:
+                taken.append(model)
+                covered |= own
+        return tuple(taken)
+
+    @property
+    def trainable_parameters(self) -> int:
+        """The number of trainable parameters of these models."""
+        return sum(map(_parameters, self.models))
+
     def count(self) -> int:
         """Return the updates of all optimizers since each was first seen."""
         return sum(_iterations(one) - before for one, before in self._optimizers.values())
@@ -149,7 +179,7 @@ class OwnLoop:
         if self.clock.started is not None:
             self.clock.read()
 
-    def why_diverged(self, weights: Iterable[Any]) -> str | None:
+    def why_diverged(self) -> str | None:
         """Return which of the last loss and the weights is not finite; None if all are."""
         import keras
         import numpy as np
@@ -160,6 +190,9 @@ class OwnLoop:
             if not np.isfinite(numbers).all():
                 wrong = numbers[~np.isfinite(numbers)].flat[0]
                 return f"the loss was {wrong} at update {updates:,}"
+        # an optimizer may update the variables that it was built with
+        weights = [*self.updated.values()]
+        weights = weights or [w for one in self.models for w in one.trainable_variables]
         for weight in weights:
             if not bool(keras.ops.all(keras.ops.isfinite(weight))):
                 name = getattr(weight, "path", weight.name)
@@ -182,6 +215,38 @@ class OwnLoop:
                 "drop_remainder=True",
                 place="" if code is None else f"{code.co_filename}:{code.co_firstlineno}",
             )
+
+    def effects(self) -> dict[str, Effect]:
+        """Return the effect of each plugin of the stack, by name.
+
+        A plugin is applied if it was on one of the trained models or data sets.
+
+        :raises PluginError: naming the plugin that failed.
+        """
+        import keras
+
+        session, sets, plugins = self.session, self.data.sets, self.job.plugins
+        reaching = [one for one in plugins if one.name in session.run.settings]
+        models = self.models or (keras.Sequential(),)
+        places = [(one.stack, one.run) for one in sets]
+        places = places or [(Stack(reaching, session.changes), session.run)]
+        found = [stack.report_effects(context, models[0]) for stack, context in places]
+        stack, context = places[0]
+        found += [stack.report_effects(context, model) for model in models[1:]]
+        effects = {}
+        for one in reaching:
+            each = [effects_there[one.name] for effects_there in found]
+            # applied if it was on any of them
+            applied = dict.fromkeys(effect.detail for effect in each if effect.applied)
+            effects[one.name] = Effect.applied_as("; ".join(applied)) if applied else each[0]
+            on_data = set(implementations(type(one.plugin))) <= {"build_dataset", "report_effect"}
+            if on_data and not sets:
+                why = IN_GRAPH if self.data.in_graph else NO_DATA_SET
+                effects[one.name] = Effect.not_applied(why)
+        return {
+            one.name: effects.get(one.name) or Effect.not_applied(why_not_reached(type(one.plugin)))
+            for one in plugins
+        }
 
     def _update(self, optimizer: Any, variables: Any, apply: Callable[[], Any]) -> Any:
         """Carry out an update outside of `fit`, or its trace.
@@ -258,29 +323,6 @@ def _eager_step(by_train_on_batch: bool) -> Finding | None:
     return Finding(kind="runs-eagerly", detail=detail, mend=mend, place=place)
 
 
-def trained_models(variables: Collection[int]) -> tuple[Any, ...]:
-    """Return built models that together have these variables, the largest first.
-
-    A model within another is left out, as is the functional model within a Sequential.
-
-    :param variables: the ids of Keras variables; none if they are unknown, for all models.
-    """
-    import keras
-
-    models = [
-        one
-        for one in gc.get_objects()
-        if issubclass(type(one), keras.Model) and _is_trained(one, variables)
-    ]
-    taken, covered = [], set[int]()
-    for model in sorted(models, key=parameters, reverse=True):
-        own = {id(variable) for variable in model.trainable_variables}
-        if not own <= covered:
-            taken.append(model)
-            covered |= own
-    return tuple(taken)
-
-
 def _is_trained(model: Any, variables: Collection[int]) -> bool:
     try:
         trained = model.trainable_variables if model.built else ()
@@ -290,42 +332,7 @@ def _is_trained(model: Any, variables: Collection[int]) -> bool:
     return bool(trained) and (not variables or any(id(one) in variables for one in trained))
 
 
-def parameters(model: Any) -> int:
-    """Return the number of a model's trainable parameters."""
+def _parameters(model: Any) -> int:
     import numpy as np
 
     return sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
-
-
-def effects_of_loop(loop: OwnLoop, plugins: Sequence[StackedPlugin]) -> dict[str, Effect]:
-    """Return the effect of each plugin of the stack, by name.
-
-    A plugin is applied if it was on one of the trained models or data sets.
-
-    :param plugins: the whole stack; those that do not reach the loop are told so.
-    :raises PluginError: naming the plugin that failed.
-    """
-    import keras
-
-    session, sets = loop.session, loop.data.sets
-    reaching = [one for one in plugins if one.name in session.run.settings]
-    models = trained_models(loop.updated) or (keras.Sequential(),)
-    places = [(one.stack, one.run) for one in sets]
-    places = places or [(Stack(reaching, session.changes), session.run)]
-    found = [stack.report_effects(context, models[0]) for stack, context in places]
-    stack, context = places[0]
-    found += [stack.report_effects(context, model) for model in models[1:]]
-    effects = {}
-    for one in reaching:
-        each = [effects_there[one.name] for effects_there in found]
-        # applied if it was on any of them
-        applied = dict.fromkeys(effect.detail for effect in each if effect.applied)
-        effects[one.name] = Effect.applied_as("; ".join(applied)) if applied else each[0]
-        on_data = set(implementations(type(one.plugin))) <= {"build_dataset", "report_effect"}
-        if on_data and not sets:
-            why = IN_GRAPH if loop.data.in_graph else NO_DATA_SET
-            effects[one.name] = Effect.not_applied(why)
-    return {
-        one.name: effects.get(one.name) or Effect.not_applied(why_not_reached(type(one.plugin)))
-        for one in plugins
-    }

@@ -12,15 +12,7 @@ from tfopt_core.errors import PluginRefused
 from tfopt_core.hooks.own_loop import reaching
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.scripts.own.data import EPOCHS, OwnData
-from tfopt_core.scripts.own.loop import (
-    NO_DATA_SET,
-    OwnLoop,
-    effects_of_loop,
-    parameters,
-    trained_models,
-)
-from tfopt_core.scripts.session import Session
-from tfopt_core.training.job import Job
+from tfopt_core.scripts.own.loop import NO_DATA_SET, OwnLoop
 from tfopt_core.training.messages import OWN_LOOP, FitOutcome, RunReport, StepDone, Tell
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.dry_build import plan_of, resolve_all, versions
@@ -45,42 +37,29 @@ def baseline_in_words(limit: int | None) -> str:
     return f"the script as it is, in its own loop, from the first step {end}"
 
 
-@attrs.define(eq=False)
-class LoopOfScript:
+@attrs.define(eq=False, kw_only=True)
+class LoopOfScript(OwnLoop):
     """A script's own loop under a stack, watched from the import of Keras on.
 
-    :param job: with the whole stack; `plugins` are those of it that reach the loop.
+    :param plugins: those of the stack that reach the loop.
+    :param guard: carries out what plugins do, see `OwnData`.
     :param resolves: whether settings of "auto" are still to be resolved, at the first data set.
     :param search_notes: how settings of "auto" were found, by plugin.
     """
 
-    job: Job
-    session: Session
-    loop: OwnLoop
+    guard: Callable[[Callable[[], Any]], Any]
     resolves: bool = False
     plugins: tuple[StackedPlugin, ...] = ()
     search_notes: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
     _told: int = 0
 
-    @classmethod
-    def of(
-        cls,
-        job: Job,
-        session: Session,
-        guard: Callable[[Callable[[], Any]], Any],
-        *,
-        resolves: bool = False,
-    ) -> LoopOfScript:
-        """Watch the loop of a session that has begun.
+    def __attrs_post_init__(self) -> None:
+        self.data = OwnData(self.session, self.clock, self.resolved, self.guard)
 
-        :param guard: carries out what plugins do, see `OwnData`.
-        :param resolves: whether to resolve settings of "auto" at the first data set.
-        """
-        loop = OwnLoop(session)
-        watched = cls(job, session, loop, resolves, plugins=reaching(job.plugins))
-        loop.data = OwnData(session, loop.clock, watched.resolved, guard)
-        loop.install()
-        return watched
+    def begin(self) -> None:
+        """Watch the loop of a session that has begun."""
+        self.plugins = reaching(self.job.plugins)
+        self.install()
 
     def resolved(self, plans: Mapping[str, DataPlan]) -> tuple[StackedPlugin, ...]:
         """Return the plugins that reach the loop, their settings resolved if that is asked for.
@@ -99,17 +78,17 @@ class LoopOfScript:
 
     def tell_progress(self, tell: Tell) -> None:
         """Send how many updates were made, every half second."""
-        now = self.loop.clock.now()
+        now = self.clock.now()
         if now - self._told >= TELL_NS:
             self._told = now
-            tell(StepDone(0, self.loop.clock.updates))
+            tell(StepDone(0, self.clock.updates))
 
     def is_known(self, *, whole: bool) -> bool:
         """Return whether enough was seen of the loop.
 
         :param whole: whether to watch as many updates as a run makes.
         """
-        clock = self.loop.clock
+        clock = self.clock
         if clock.is_over:
             return True
         if clock.seconds >= LONGEST_LOOK:
@@ -123,13 +102,13 @@ class LoopOfScript:
     def step_seconds(self) -> float:
         """The mean time of an update over the blocks that trace nothing, stalls included; over all
         blocks if each traces something."""
-        blocks = self.loop.clock.warm or self.loop.clock.blocks
+        blocks = self.clock.warm or self.clock.blocks
         return sum(block.seconds for block in blocks) / sum(block.steps for block in blocks)
 
     @property
     def seconds(self) -> float:
         """The time from the first step until the script's end, or the last update that was seen."""
-        clock, ended = self.loop.clock, self.loop.ended
+        clock, ended = self.clock, self.ended
         if ended is None or clock.started is None or clock.is_over:
             return clock.seconds
         return (ended - clock.started) / 1e9
@@ -139,49 +118,38 @@ class LoopOfScript:
 
         :param steps: None for those that were made.
         """
-        made, step = self.loop.clock.updates, self.step_seconds
+        made, step = self.clock.updates, self.step_seconds
         steps = steps or made
         seconds = self.seconds + max(0, steps - made) * step
         return Estimate(step_seconds=step, seconds=seconds, steps=steps)
 
-    def run_report(self, status: int) -> RunReport:
-        """Return what is observed of a run, which has ended or made its last update.
-
-        :param status: the script's exit status.
-        """
-        loop, clock, seconds = self.loop, self.loop.clock, self.seconds
+    def run_report(self) -> RunReport:
+        """Return what is observed of a run, which has ended or made its last update."""
+        clock, seconds = self.clock, self.seconds
         peak_rss, peak_device, used = peak_rss_bytes(), peak_device_bytes(), cpu_seconds()
-        models = trained_models(loop.updated)
-        # an optimizer may update the variables that it was built with
-        weights = [*loop.updated.values()] or [w for one in models for w in one.trainable_variables]
         outcome = FitOutcome(
             name=OWN_LOOP,
             blocks=tuple(clock.blocks),
-            trainable_parameters=sum(map(parameters, models)),
+            trainable_parameters=self.trainable_parameters,
             epochs=1, planned_epochs=1, steps=clock.updates, steps_per_epoch=clock.updates,
             history={}, wall_seconds=seconds, epoch_end_seconds=(seconds,),
+            diverged=self.why_diverged(),
         )  # fmt: skip
         return RunReport(
             wall_seconds=seconds, peak_rss_bytes=peak_rss, peak_device_bytes=peak_device,
-            cpu_seconds=used, effects=self.effects(), fits=(outcome,), exit_status=status,
-            diverged=loop.why_diverged(weights),
+            cpu_seconds=used, effects=self.effects(), fits=(outcome,),
         )  # fmt: skip
-
-    def effects(self) -> dict[str, Any]:
-        """Return the effect of each plugin of the stack, by name."""
-        return effects_of_loop(self.loop, self.job.plugins)
 
 
 def prepare_loop(task: PrepareTask, tell: Tell, own: LoopOfScript) -> Prepared:
     """Return the result of a dry build of a script's own loop, from its first steps."""
     limit = own.job.recipe.workload.max_steps
     plugins = own.resolved({})
-    sets = {one.split: one for one in reversed(own.loop.data.sets)}
+    sets = {one.split: one for one in reversed(own.data.sets)}
     train = sets.get("train")
     stack = train.stack if train else Stack(plugins, own.session.changes)
     by_name = {one.name: one for one in plugins}
     effects = own.effects()
-    models = trained_models(own.loop.updated)
     return Prepared(
         plugins=tuple(
             plan_of(stack, one, by_name.get(one.name, one), own.search_notes.get(one.name, ()))
@@ -192,7 +160,7 @@ def prepare_loop(task: PrepareTask, tell: Tell, own: LoopOfScript) -> Prepared:
         epochs=1, steps_per_epoch=limit,
         batch_size=train.after.batch_size if train else None,
         baseline_batch_size=train.before.batch_size if train else None,
-        trainable_parameters=sum(map(parameters, models)),
+        trainable_parameters=own.trainable_parameters,
         policy=own.session.precision.policy, baseline=baseline_in_words(limit), versions=versions(),
         gpus=own.job.machine.gpus,
         stack_estimate=own.estimate(limit) if task.quick else None,

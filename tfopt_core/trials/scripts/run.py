@@ -17,7 +17,7 @@ from tfopt_core.errors import InputError, TfoptError, WorkloadError
 from tfopt_core.hooks.own_loop import check_precision, reaching
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.folders.private_folder import move_log_folders
-from tfopt_core.scripts.importing import EarlyEnvironment, WhenImported, hiding_modules
+from tfopt_core.scripts.importing import WhenImported, hides_modules
 from tfopt_core.scripts.running import BOTH, ScriptEnd, run_script, why_nothing_trained
 from tfopt_core.scripts.seeding import Seeding
 from tfopt_core.scripts.session import Session
@@ -25,7 +25,7 @@ from tfopt_core.training.factory import module_file
 from tfopt_core.training.messages import Message
 from tfopt_core.training.runtime import apply_in_process, seen_by_tensorflow
 from tfopt_core.trials.scripts.own_loop import LoopOfScript
-from tfopt_core.workers.task import LookTask, RunTask, Task, failure_of, reworded
+from tfopt_core.workers.task import LookTask, RunTask, Task, failure_of
 
 AnyTask = TypeVar("AnyTask", bound=Task)
 OTHER_BACKEND = (
@@ -39,22 +39,36 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
 
     :param tell: called with the messages, including the last one.
     :param failure: the first error of tfopt itself, which the script may have caught.
-    :param own: the training loop of the script's own, where it is watched.
-    :param early: what the script sets before it imports TensorFlow.
-    :param hiding: modules beside the script that hide others; a look finds them.
+    :param own: the training loop of the script's own, which has begun where it is watched.
+    :param hides: whether modules beside the script hide others; a look finds that.
+    :param imports: acts on the imports of TensorFlow and Keras.
     """
 
     task: AnyTask
     tell: Callable[[Message], None]
-    seeding: Seeding | None = None
     failure: TfoptError | None = None
-    session: Any = None
-    own: LoopOfScript | None = None
-    early: EarlyEnvironment = attrs.field(factory=EarlyEnvironment)
-    hiding: tuple[str, ...] = ()
-    _runtime_is_set: bool = False
+    own: LoopOfScript = attrs.field()
+    hides: bool = False
+    imports: WhenImported = attrs.field(init=False)
 
-    def enter_folder(self) -> Path:
+    @own.default
+    def _unseen(self) -> LoopOfScript:
+        session = Session(self.task.job, self._fit)
+        return LoopOfScript(session=session, job=self.task.job, guard=self._noting)
+
+    @imports.default
+    def _watched(self) -> WhenImported:
+        # Keras imports TensorFlow, where a script does not
+        return WhenImported({
+            "tensorflow": lambda: apply_in_process(self.task.job.runtime), "keras": self._begin,
+        })  # fmt: skip
+
+    @property
+    def session(self) -> Session:
+        """What applies the stack, from the import of Keras on."""
+        return self.own.session
+
+    def _enter_folder(self) -> Path:
         """Enter the folder that the script runs in. Return the script's path in it."""
         recipe = self.task.job.recipe
         workload, folder = recipe.workload, recipe.working_directory.resolve()
@@ -70,28 +84,21 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         os.environ["PWD"] = str(folder)
         return path
 
-    def to_its_end(self, path: Path) -> ScriptEnd:
-        """Run the script and return how it ended."""
-        actions = {"tensorflow": self._tensorflow_imported, "keras": self._begin}
+    def to_its_end(self) -> ScriptEnd:
+        """Run the script in its folder and return how it ended."""
+        path = self._enter_folder()
         workload = self.task.job.recipe.workload
         if isinstance(self.task, LookTask):
             beside = path.parent if workload.module is None else os.getcwd()
-            self.hiding = hiding_modules(os.path.realpath(beside))
-        self.early.begin()
-        with WhenImported(actions, self.early.note):
+            self.hides = hides_modules(os.path.realpath(beside))
+        with self.imports:
             end = run_script(path, workload.args, workload.module, debug=self.task.debug)
-        if self.own is not None:
-            self._noting(self.own.loop.at_the_end)
-            self.own.loop.remove()
-        if self.session is not None:
-            self.session.end()
+        self._noting(self.own.at_the_end)
+        self.own.remove()
+        self.session.end()
         if self.failure is not None:
             raise self.failure
         return end
-
-    def in_words(self, text: str) -> str:
-        """Return a message with the user's own paths."""
-        return text if self.task.private is None else self.task.private.in_words(text)
 
     def why_nothing(self, end: ScriptEnd) -> str:
         """Return why the fit to examine never came."""
@@ -99,54 +106,41 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         if backend != "tensorflow":
             return OTHER_BACKEND.format(backend)
         number = self.task.job.recipe.workload.fit
-        calls = 0 if self.session is None else self.session.calls
+        calls, patches = self.session.calls, self.session.patches
         if number is not None and calls and end.error is None:
             return f"the script calls fit {calls} times only, and fit = {number} is asked for"
-        if self.session is None:
-            return why_nothing_trained(end)
-        patches = self.session.patches
-        tapes = 0 if self.own is None else self.own.loop.tapes
         return why_nothing_trained(
             end, fits=calls, updates=patches.updates, batches_alone=patches.batches_alone,
-            tapes=tapes,
+            tapes=self.own.tapes,
         )  # fmt: skip
 
     # While the script runs
-
-    def _tensorflow_imported(self) -> None:
-        self.early.begin()
-        if self._runtime_is_set:
-            return
-        self._runtime_is_set = True
-        apply_in_process(self.task.job.runtime)
 
     def _begin(self) -> None:
         """Patch Keras once it is imported, before any model is built."""
         import keras
 
-        self._tensorflow_imported()  # in case that Keras is imported first
         self._noting(functools.partial(_check_backend, keras.config.backend()))
-        if not (isinstance(self.task, RunTask) and self.task.own_seeds):
-            self.seeding = Seeding()
         # Keras is imported, and TensorFlow says which GPUs there are
         self.task = attrs.evolve(self.task, job=seen_by_tensorflow(self.task.job))
-        job = self.task.job
+        job, session, own = self.task.job, self.session, self.own
+        if not (isinstance(self.task, RunTask) and self.task.own_seeds):
+            session.seeding = Seeding()
         has_own_loop = job.recipe.workload.has_own_loop
         # the other plugins of the stack cannot reach a loop of the script's own
         plugins = reaching(job.plugins) if has_own_loop else job.plugins
-        self.session = Session(attrs.evolve(job, plugins=plugins), self._fit, self.seeding)
-        self._noting(self.session.begin)
+        session.job = attrs.evolve(job, plugins=plugins)
+        self._noting(session.begin)
         if has_own_loop:
-            self._noting(functools.partial(check_precision, self.session.precision))
+            self._noting(functools.partial(check_precision, session.precision))
         if has_own_loop or isinstance(self.task, LookTask):
-            resolves = isinstance(self.task, LookTask)
             # a look does not know the loop yet, and may come to a fit
-            watched = job if has_own_loop else attrs.evolve(job, plugins=())
-            self.own = LoopOfScript.of(watched, self.session, self._noting, resolves=resolves)
-            clock = self.own.loop.clock
-            clock.on_read = functools.partial(self._noting, self._loop_was_read)
+            own.job = job if has_own_loop else attrs.evolve(job, plugins=())
+            own.resolves = isinstance(self.task, LookTask)
+            own.begin()
+            own.clock.on_read = functools.partial(self._noting, self._loop_was_read)
             if self.task.measured:
-                clock.limit = job.recipe.workload.max_steps
+                own.clock.limit = job.recipe.workload.max_steps
 
     def _fit(self, workload: FitWorkload, started: int) -> Any:
         def fit() -> Any:
@@ -168,16 +162,12 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         :param started: `running_ns` when the script called it.
         """
 
-    def tell_in_words(self, message: Message) -> None:
-        """Send a message with the user's own paths in all its texts."""
-        self.tell(reworded(message, self.in_words))
-
     def _end_here(self, message: Message) -> NoReturn:
         """Send the last message and end the process at once.
 
         The script might catch an exception.
         """
-        self.tell_in_words(message)
+        self.tell(message)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(0)

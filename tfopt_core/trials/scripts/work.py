@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pkgutil import resolve_name
 from typing import Any, NoReturn, cast
 
@@ -12,12 +11,12 @@ import attrs
 from tfopt_core.errors import InputError, WorkloadError, ran_out_of_memory
 from tfopt_core.scripts.call import lengthen
 from tfopt_core.scripts.fit_workload import FitWorkload
-from tfopt_core.scripts.fitting import FitOfScript, FitState, effects_of, train_fit
+from tfopt_core.scripts.fitting import FitState, effects_of, train_fit
 from tfopt_core.scripts.limits import cut_in_words, stopping_after
 from tfopt_core.scripts.own.loop import NOT_WATCHED
 from tfopt_core.scripts.running import ScriptEnd
 from tfopt_core.training.job import Job
-from tfopt_core.training.messages import Answer, Message, RunReport
+from tfopt_core.training.messages import Answer, FitOutcome, Message, RunReport
 from tfopt_core.training.replay.data import EPOCHS
 from tfopt_core.training.runtime import seen_by_tensorflow
 from tfopt_core.trials.request import Prepared
@@ -32,7 +31,6 @@ from tfopt_core.workers.task import (
     ReplayTask,
     RunTask,
     failure_of,
-    reworded,
 )
 from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rss_bytes
 from tfopt_core.workers.turns import Turn
@@ -46,7 +44,7 @@ STEPS_OF_OTHERS = 2
 class ScriptTraining(ScriptRun[RunTask]):
     """A run whose fits are trained, each to its end or until it is cut short."""
 
-    fits: list[FitOfScript] = attrs.field(factory=list)
+    fits: list[FitOutcome] = attrs.field(factory=list)
     empty_fits: int = 0
     _last_model: Any = None
     _turn: Turn | None = attrs.field(init=False)
@@ -60,29 +58,48 @@ class ScriptTraining(ScriptRun[RunTask]):
 
         :raises WorkloadError: if nothing was trained, in a run that is measured.
         """
-        if self.own is not None and self.own.loop.clock.updates:
-            return self._report_of_loop(end)
+        if self.own.clock.updates:
+            return self._with_end(self.own.run_report(), end)
         if not self.fits and self.task.measured:
-            raise WorkloadError(self.in_words(self.why_nothing(end))) from end.raised
+            raise WorkloadError(self.why_nothing(end)) from end.raised
         if self.task.save_to is not None and self._last_model is not None:
             self._last_model.save(self.task.save_to)
-        report = self._with_end(report_of(self.task.job, self.fits, end), end)
+        report = self._with_end(self._report_of_fits(end), end)
         trouble = end.error or (f"ended by {end.exited}" if end.status else None)
         if trouble is None or not self.task.measured or not self._fits_are_done():
             return report
-        after_fits = self.in_words(trouble)
-        return attrs.evolve(report, after_fits=after_fits, script_error=None, out_of_memory=False)
+        return attrs.evolve(report, after_fits=trouble, script_error=None, out_of_memory=False)
 
-    def _report_of_loop(self, end: ScriptEnd) -> RunReport:
-        """Return what was observed of a run that trained in a loop of the script's own."""
-        assert self.own is not None
-        return self._with_end(self.own.run_report(end.status), end)
+    def _report_of_fits(self, end: ScriptEnd) -> RunReport:
+        """Return what was observed of a run that trained by calls of `fit`.
+
+        :raises WorkloadError: if the fit that the recipe names did not come.
+        """
+        fits, number = self.fits, self.task.job.recipe.workload.fit
+        numbers = [fit.number for fit in fits]
+        if number is not None and number not in numbers:
+            before = f"; {end.error}" if end.error is not None else ""
+            raise WorkloadError(
+                f"fit = {number} is judged, and in this run the script trained by "
+                f"{len(fits)} call{'s' * (len(fits) != 1)} of fit only{before}"
+            )
+        judged = [fit for fit in fits if number in (None, fit.number)]
+        return RunReport(
+            wall_seconds=sum(fit.wall_seconds for fit in judged),
+            peak_rss_bytes=peak_rss_bytes(),
+            peak_device_bytes=peak_device_bytes() if fits else None,
+            cpu_seconds=cpu_seconds(),
+            effects=effects_of(judged),
+            fits=tuple(fits),
+            judged=None if number is None else numbers.index(number),
+        )
 
     def _with_end(self, report: RunReport, end: ScriptEnd) -> RunReport:
         return attrs.evolve(
             report,
-            notes=tuple(self.in_words(note) for note in self._notes(end)),
-            script_error=None if end.error is None else self.in_words(end.error),
+            notes=tuple(self._notes(end)),
+            exit_status=end.status,
+            script_error=end.error,
             out_of_memory=end.raised is not None and ran_out_of_memory(end.raised),
         )
 
@@ -92,11 +109,11 @@ class ScriptTraining(ScriptRun[RunTask]):
 
         An exception would run the rest of the script, or be caught by it.
         """
-        assert self.own is not None
-        clock = self.own.loop.clock
+        clock = self.own.clock
         self.own.tell_progress(self.tell)
         if clock.is_over:
-            self._end_by(lambda: self._report_of_loop(ScriptEnd(status=0)))
+            end = ScriptEnd(status=0)
+            self._end_by(lambda: self._with_end(self.own.run_report(), end))
         if self._turn is not None and clock.warm and self._turn.is_over:
             self._turn.end()
 
@@ -106,34 +123,27 @@ class ScriptTraining(ScriptRun[RunTask]):
         number = self.task.job.recipe.workload.fit
         if number is not None:
             return any(fit.number == number for fit in self.fits)
-        calls = 0 if self.session is None else self.session.calls
-        return bool(self.fits) and len(self.fits) + self.empty_fits == calls
+        return bool(self.fits) and len(self.fits) + self.empty_fits == self.session.calls
 
     def _notes(self, end: ScriptEnd) -> Iterator[str]:
-        cut = cut_in_words(self.task.job.recipe.workload)
-        if cut is not None and not self.task.measured and self.own is None:
+        workload, own, patches = self.task.job.recipe.workload, self.own, self.session.patches
+        cut = cut_in_words(workload)
+        if cut is not None and not self.task.measured and not workload.has_own_loop:
             yield cut  # a measurement reports it itself
-        loop = None if self.own is None else self.own.loop
-        if not self.fits and (loop is None or not loop.clock.updates):
+        if not self.fits and not own.clock.updates:
             yield self.why_nothing(end)
-        if (
-            loop is not None
-            and loop.clock.updates
-            and loop.last_loss is None
-            and self.task.measured
-        ):
+        if own.clock.updates and own.last_loss is None and self.task.measured:
             yield NOT_WATCHED
-        seeding = None if self.seeding is None else self.seeding.in_words()
-        if seeding:
-            yield seeding
+        seeding = self.session.seeding
+        if seeding is not None and seeding.seen:
+            yield seeding.in_words()
         if end.read_input:
             yield "the script read standard input, which is empty here"
-        patches = None if self.session is None else self.session.patches
         if self.empty_fits:
             yield f"{self.empty_fits} calls of fit() had no data and trained nothing"
-        if patches is not None and patches.threads:
+        if patches.threads:
             yield f"fit() was called in a thread ({', '.join(sorted(patches.threads))})"
-        if patches is not None and self.fits and (patches.updates or patches.batches_alone):
+        if self.fits and (patches.updates or patches.batches_alone):
             yield "the script also trains outside of fit(), in a loop that is not measured"
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
@@ -151,41 +161,12 @@ class ScriptTraining(ScriptRun[RunTask]):
         return history
 
 
-def report_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> RunReport:
-    """Return what is observed of a run with these fits.
-
-    :param fits: in the order of their calls; if the recipe names a fit, it alone is judged.
-    :raises WorkloadError: if the fit that the recipe names did not come.
-    """
-    judged_number = job.recipe.workload.fit
-    numbers = [fit.number for fit in fits]
-    if judged_number is not None and judged_number not in numbers:
-        before = f"; {end.error}" if end.error is not None else ""
-        raise WorkloadError(
-            f"fit = {judged_number} is judged, and in this run the script trained by "
-            f"{len(fits)} call{'s' * (len(fits) != 1)} of fit only{before}"
-        )
-    judged = [fit for fit in fits if judged_number in (None, fit.number)]
-    return RunReport(
-        wall_seconds=sum(fit.outcome.wall_seconds for fit in judged),
-        peak_rss_bytes=peak_rss_bytes(),
-        peak_device_bytes=peak_device_bytes() if fits else None,
-        cpu_seconds=cpu_seconds(),
-        effects=effects_of(judged),
-        fits=tuple(fit.outcome for fit in fits),
-        judged=None if judged_number is None else numbers.index(judged_number),
-        exit_status=end.status,
-        diverged=next((fit.diverged for fit in judged if fit.diverged), None),
-    )
-
-
 @attrs.define(eq=False)
 class ScriptLook(ScriptRun[LookTask]):
     """A run that goes no further than the fit to examine, with which its process ends."""
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
-        if self.own is not None:
-            self.own.loop.remove()
+        self.own.remove()
         number = self.task.job.recipe.workload.fit or 1
         call = workload.call
         if call.number < number:
@@ -201,14 +182,12 @@ class ScriptLook(ScriptRun[LookTask]):
             import keras
 
             keras.utils.set_random_seed(job.seed)
-            task, of = self.task, functools.partial(FitWorkload.of, self.session, before=workload)
+            task = self.task
             if not isinstance(task, ReplayTask):
-                return of(call, workload.compiled, task.job.seed, ended=True)
-            return of(
-                call.short(EPOCHS, task.batches), workload.compiled, task.job.seed,
-                # where they are compared, all data are read
-                ended=task.part != "training", batches=task.batches,
-            )  # fmt: skip
+                return FitWorkload.of(self.session, call, ended=True)
+            # where they are compared, all data are read
+            short, ended = call.short(EPOCHS, task.batches), task.part != "training"
+            return FitWorkload.of(self.session, short, ended=ended, batches=task.batches)
 
         if not self.task.stays:
             return self._end_here(self._examine(load))
@@ -226,7 +205,7 @@ class ScriptLook(ScriptRun[LookTask]):
             self._end_here(answer)
         state.note_parts()
         while True:
-            self.tell_in_words(answer)
+            self.tell(answer)
             answer = self._examine_next(state, load)
 
     def _examine_next(self, state: FitState, load: Load) -> Answer:
@@ -236,10 +215,7 @@ class ScriptLook(ScriptRun[LookTask]):
             task = self.tell.next_task()
             assert isinstance(task, LookTask)
             task.job.folder.mkdir(parents=True, exist_ok=True)
-            # the process works on in the private folder of its first task
-            self.task = attrs.evolve(
-                task, private=self.task.private, job=seen_by_tensorflow(task.job)
-            )
+            self.task = attrs.evolve(task, job=seen_by_tensorflow(task.job))
             state.restore()
             self.session.take(self.task.job)
             return self._examine(load)
@@ -249,16 +225,13 @@ class ScriptLook(ScriptRun[LookTask]):
     def at_the_end(self, end: ScriptEnd) -> Answer | None:
         """Return what the look found in a loop of the script's own, which has come to its end; None
         if there was none, or the script failed."""
-        own = self.own
-        if own is None or own.loop.clock.updates < 1 or end.error is not None or end.status:
+        if self.own.clock.updates < 1 or end.error is not None or end.status:
             return None
         return None if self.session.calls else self._examine_loop()
 
     def _loop_was_read(self) -> None:
         """End the process once enough was seen of a loop of the script's own."""
-        own = self.own
-        assert own is not None
-        if own.is_known(whole=isinstance(self.task, PrepareTask)):
+        if self.own.is_known(whole=isinstance(self.task, PrepareTask)):
             why = self.why_nothing(ScriptEnd(status=0))
             self._end_by(lambda: self._examine_loop() or failure_of(WorkloadError(why)))
 
@@ -276,9 +249,9 @@ class ScriptLook(ScriptRun[LookTask]):
     def _answer(self, look: str, of: Any) -> Answer:
         """Return the answer of a function of the task, a dry build with what is known of the
         script's start."""
-        answer = cast(Answer, resolve_name(look)(self.task, self.tell_in_words, of))
+        answer = cast(Answer, resolve_name(look)(self.task, self.tell, of))
         if isinstance(answer, Prepared):
-            return attrs.evolve(answer, forks=not (self.early.changed or self.hiding))
+            return attrs.evolve(answer, forks=not (self.imports.changed or self.hides))
         return answer
 
 
@@ -296,10 +269,10 @@ def carry_out(task: RunTask | LookTask, tell: Callable[[Message], None]) -> Answ
     tell(ProcessStarted())
     if isinstance(task, RunTask):
         training = ScriptTraining(task, tell)
-        return training.report(training.to_its_end(training.enter_folder()))
+        return training.report(training.to_its_end())
     look = ScriptLook(task, tell)
-    end = look.to_its_end(look.enter_folder())
+    end = look.to_its_end()
     answer = look.at_the_end(end)
-    if answer is not None:
-        return cast(Answer, reworded(answer, look.in_words))
-    raise WorkloadError(look.in_words(look.why_nothing(end)))
+    if answer is None:
+        raise WorkloadError(look.why_nothing(end))
+    return answer

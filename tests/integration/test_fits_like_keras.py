@@ -574,6 +574,20 @@ KINDS = {
             counted = [variable.numpy() for one in model.metrics for variable in one.variables]
             note(f"counted of {rows} examples", counted)
     """,
+    "a step that draws, by train_on_batch before and behind fits": """
+        class Noise(keras.layers.Layer):
+            def call(self, x, training=False):
+                return x + tf.random.normal(tf.shape(x), stddev=0.1) if training else x
+        layers = [Noise(), keras.layers.Dense(4), keras.layers.Dense(1)]
+        for order in ("of", "fo", "ofof", "foof"):
+            model = keras.Sequential([keras.Input((6,)), *layers])
+            model.compile("sgd", "mse")
+            for number, what in enumerate(order):
+                if what == "o":
+                    note(f"{order} {number}", model.train_on_batch(x[:5], y[:5]))
+                else:
+                    fit(f"{order} {number}", model, x, y, shuffle=False)
+    """,
     "draws in a cache, and in given steps what plugins do not take": """
         draws = tf.random.Generator.from_seed(3)
         data = slices((x, y)).map(lambda a, b: (a * draws.uniform(()), b)).batch(8)

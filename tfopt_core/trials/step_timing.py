@@ -14,7 +14,7 @@ import attrs
 
 from tfopt_core.data.lower import lower_stages
 from tfopt_core.data.stage import changes
-from tfopt_core.data.stages import before_copy
+from tfopt_core.data.stages import Autotune, before_copy
 from tfopt_core.errors import describe
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
@@ -315,16 +315,14 @@ def _resident_calls(function: ResidentFunction) -> Callable[[], int]:
     import tensorflow as tf
 
     # the loop begins an epoch with a new iterator, and takes nothing from it
-    unread = tf.data.Dataset.range(1)
+    unread = Autotune(enabled=False).lower(tf.data.Dataset.range(1))
     epoch = iter(unread)
 
     def call() -> int:
         nonlocal epoch
-        try:
-            function(epoch)
-        except StopIteration:
+        if function.under_way.done >= function.data.batches:  # as `fit`, which knows their number
             epoch = iter(unread)
-            function(epoch)
+        function(epoch)
         return function.report.last_call
 
     return call

@@ -7,6 +7,7 @@ import pytest
 
 from tfopt_core.training.clock import BLOCK_STEPS
 from tfopt_core.training.loops.report import Loop
+from tfopt_core.trials import step_timing
 from tfopt_core.trials.step_timing import (
     CLEAR_TURNS,
     LONGEST_BLOCK,
@@ -142,3 +143,23 @@ def test_the_only_loop_that_can_be_chosen_is_timed_for_its_figure_and_no_longer(
     failed.why_not = "it failed"
     _in_turns([only, failed, behind], 10.0, choosing=True)
     assert [len(one.blocks) for one in (only, failed, behind)] == [CLEAR_TURNS, 0, 1]
+
+
+def test_timed_calls_of_a_resident_loop_end_an_epoch_without_a_call_that_finds_no_batch():
+    """Such a call makes a step on a batch that is not there, which took ten times as long."""
+    pytest.importorskip("tensorflow")
+    report, data, under_way = (SimpleNamespace() for _ in range(3))
+    data.batches, under_way.done, passes = 3, 0, []
+
+    def function(iterator):
+        if iterator not in passes:
+            passes.append(iterator)
+            under_way.done = 0
+        report.last_call = min(2, data.batches - under_way.done)
+        assert report.last_call > 0
+        under_way.done += report.last_call
+
+    function.report, function.data, function.under_way = report, data, under_way
+    call = step_timing._resident_calls(function)
+    assert [call() for _ in range(5)] == [2, 1, 2, 1, 2]
+    assert len(passes) == 3

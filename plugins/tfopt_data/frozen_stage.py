@@ -243,12 +243,13 @@ class FrozenFeatures(
         """Return where the features are kept, and why they cannot be, "" if they can or nobody
         knows."""
         what = "the features need"
+        if self.shuffled_by_keras:  # from the disk they would come in another order
+            if self.storage == "disk" or needed is None:
+                return "memory", "features of arrays that Keras shuffles are kept in memory only"
+            where = "of memory may be used; set memory_mib"
+            return "memory", too_large(what, needed, self.budget_bytes, where)
         fits = needed is not None and needed <= self.budget_bytes
         if self.storage == "disk" or (self.storage == "auto" and not fits):
-            if self.shuffled_by_keras:  # from the disk they would come in another order
-                where = "of memory may be used, and Keras shuffles arrays in memory only"
-                unknown = "arrays that Keras shuffles itself are kept in memory only"
-                return "disk", too_large(what, needed, self.budget_bytes, where) or unknown
             return "disk", too_large_for_disk(what, needed, self.path.parent)
         where = 'of memory may be used; set storage = "auto" or "disk"'
         return "memory", too_large(what, needed, self.budget_bytes, where)

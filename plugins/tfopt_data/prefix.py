@@ -157,7 +157,7 @@ def changed_by_reading_ahead(plan: DataPlan) -> str:
     """
     repeats = [place for place, stage in enumerate(plan.stages) if isinstance(stage, Repeat)]
     last = repeats[-1] if repeats else 0
-    if not (repeats or plan.given_steps):
+    if not (repeats or plan.read_in_parts):
         return ""
     ends = [one for one in plan.lowering_order() if isinstance(one, Prefetch) or not one.neutral]
     if isinstance(ends[-1], Prefetch):

@@ -30,14 +30,14 @@ class DataPlan:
     A plan never changes: each method returns a new plan. An unchanged plan lowers to the object
     that it was made from. `given` are the stages of a `tf.data.Dataset` that was taken apart, each
     with the data set up to that stage: as far as a plan still begins with these stages, it lowers
-    to that data set. `given_steps` says that the script counts the steps of a pass itself
+    to that data set. `read_in_parts` says that the script counts the steps of a pass itself
     (`steps_per_epoch`, `validation_steps`): Keras then stops reading before the data end, or goes
     on with the same iterator in the next pass.
     """
 
     stages: tuple[Stage, ...]
     given: tuple[tuple[Stage, Any], ...] = attrs.field(default=(), repr=False)
-    given_steps: bool = False
+    read_in_parts: bool = False
 
     # Sources
 

@@ -80,7 +80,7 @@ def screened(
 
 @attrs.define(eq=False)
 class _Screening:
-    """One screening: what stays, with its estimate, and what is left out so far.
+    """One screening: what stays, the estimate of a training with it, and what is left out so far.
 
     :ivar cheapest: of those that save no time, the seconds and the draft of the one that costs
         least.
@@ -91,26 +91,27 @@ class _Screening:
     on_try: Callable[[str], None]
     why_not_try: Callable[[bool], str]
     stays: Draft = attrs.field(init=False)
-    now: Estimate | None = attrs.field(init=False)
+    estimate: Estimate | None = attrs.field(init=False)
     left_out: list[LeftOut] = attrs.field(init=False)
     cheapest: tuple[float, Draft] | None = None
 
     def __attrs_post_init__(self) -> None:
         self.stays = attrs.evolve(self.draft, stack=(), additions=())
-        self.now = self.draft.diagnosed.estimate
+        self.estimate = self.draft.diagnosed.estimate
         self.left_out = [*self.draft.left_out]
 
     def try_exact(self) -> None:
         """Try the exact plugins."""
         ordered = _most_first(self.draft.stack)
         self._try_alone(ordered[:1])
-        rest = [one for one in ordered[1:] if not self._is_saved(one)]
+        left = ordered[1:]
+        several = [one for one in left if not self._why_saved(one)]
         together: tuple[str, Estimate | None] = ("", None)
-        if len(rest) > 1 and not self.why_not_try(bool(self.stays.extended)):
-            together = self._try(rest)
+        if len(several) > 1 and not self.why_not_try(bool(self.stays.extended)):
+            together = self._try(several)
             if not together[0]:
-                return
-        self._try_alone(rest, *together)
+                left = [one for one in left if one not in several]
+        self._try_alone(left, *together)
 
     def try_additions(self) -> None:
         """Try what is not exact, one by one: each makes a claim of its own."""
@@ -126,7 +127,8 @@ class _Screening:
             what a training with them takes.
         """
         for one in several:
-            if self._is_saved(one, adds=adds):
+            if saved := self._why_saved(one):
+                self._leave_out(one, saved, adds=adds)
                 continue
             late = self.why_not_try(bool(self.stays.extended))
             if late and why:
@@ -138,12 +140,24 @@ class _Screening:
                 if reason:
                     self._leave_out(one, reason, alone, adds=adds)
 
-    def _is_saved(self, one: Suggestion, *, adds: bool = False) -> bool:
-        """Return whether what stays saves as much as a plugin could; it is then left out."""
-        why = _why_no_more(one, self.stays.extended, self.now, self.draft.diagnosed.estimate)
-        if why:
-            self._leave_out(one, why, adds=adds)
-        return bool(why)
+    def _why_saved(self, one: Suggestion) -> str:
+        """Return why a plugin could gain nothing on top of what stays; empty if it may.
+
+        That is said of input and dispatch alone, which plugins may save whole.
+        """
+        without, stays = self.draft.diagnosed.estimate, self.stays.extended
+        parts = set(one.targets) & set(PARTS)
+        saved = {part for other in stays for part in other.targets} & {"input", "dispatch"}
+        if without is None or self.estimate is None or not parts or not parts <= saved:
+            return ""
+        best, takes = without.step_seconds / one.most, self.estimate.step_seconds
+        if takes > best:
+            return ""
+        names = ", ".join(f'"{other.plugin}"' for other in stays)
+        return (
+            f"not tried: alone it would make a step {_duration(best)} long at best, and with "
+            f"{names} it takes {_duration(takes)}"
+        )
 
     def _leave_out(
         self, one: Suggestion, why: str, takes: Estimate | None = None, *, adds: bool = False,
@@ -184,17 +198,17 @@ class _Screening:
             return f"not applied: {idle[names[0]]}", None
         # the first addition makes a third side of each group
         third = adds and self.stays.stack and not self.stays.additions
-        why = _why_not(tried, self.now, LEAST_GAIN_ADDED if third else LEAST_GAIN)
+        why = _why_not(tried, self.estimate, LEAST_GAIN_ADDED if third else LEAST_GAIN)
         why = why or next(filter(None, (_why_not_here(n, tried, candidate) for n in names)), "")
+        gone = [] if adds else [one for one in candidate.stack if one.plugin in idle]
         if adds:
             candidate = attrs.evolve(candidate, tried_extended=tried)
         else:
-            gone = [one for one in candidate.stack if one.plugin in idle]
             candidate = _without(gone, attrs.evolve(candidate, tried=tried))
         takes = tried.estimate
         if not why:
-            self.stays, self.now = candidate, takes
-            for one in () if adds else gone:
+            self.stays, self.estimate = candidate, takes
+            for one in gone:
                 self._leave_out(one, f"not applied: {idle[one.plugin]}")
         elif takes is not None and (self.cheapest is None or takes.seconds < self.cheapest[0]):
             self.cheapest = (takes.seconds, candidate)
@@ -295,28 +309,6 @@ def _why_not_here(plugin: str, tried: Tried, candidate: Draft) -> str:
         return "" if exact else "it is not exact with the settings that were found for it"
     stands_already = exact and any(one.plugin == plugin for one in candidate.stack)
     return "what was found for it is exact all the same" if stands_already else ""
-
-
-def _why_no_more(
-    one: Suggestion, stack: Sequence[Suggestion], now: Estimate | None, alone: Estimate | None
-) -> str:
-    """Return why a plugin could gain nothing on top of a stack; empty if it may.
-
-    That is said of input and dispatch, which others may save whole.
-
-    :param now: the estimate with the stack, and `alone` that without plugins.
-    """
-    saved = {part for other in stack for part in other.targets} & {"input", "dispatch"}
-    if now is None or alone is None or not set(one.targets) & set(PARTS) <= saved:
-        return ""
-    best = alone.step_seconds / one.most
-    if not now.step_seconds <= best:
-        return ""
-    names = ", ".join(f'"{other.plugin}"' for other in stack)
-    return (
-        f"not tried: alone it would make a step {_duration(best)} long at best, and with {names} "
-        f"it takes {_duration(now.step_seconds)}"
-    )
 
 
 def _why_not(tried: Tried, before: Estimate | None, least: float) -> str:

@@ -102,8 +102,8 @@ class FitData:
     def plan(self, split: str) -> DataPlan:
         """Return a new data plan of a split. Unchanged, it is lowered to what Keras reads."""
         steps = "steps_per_epoch" if split == "train" else "validation_steps"
-        given_steps = self.call.arguments[steps] is not None
-        return attrs.evolve(self._plan(split), given_steps=given_steps)
+        read_in_parts = self.call.arguments[steps] is not None
+        return attrs.evolve(self._plan(split), read_in_parts=read_in_parts)
 
     def _plan(self, split: str) -> DataPlan:
         import keras
@@ -131,7 +131,7 @@ class FitData:
 
         known = self.batches(split)
         is_dataset = isinstance(self.call.splits[split][0], tf.data.Dataset)
-        if plan.given_steps or not is_dataset or (known is not None and known <= batches):
+        if plan.read_in_parts or not is_dataset or (known is not None and known <= batches):
             return plan
         return first_batches(plan, batches, plan.batch_size or 1)
 

@@ -163,17 +163,17 @@ def test_it_stays_on_where_what_is_read_ahead_decides_an_order():
 def test_what_draws_on_where_it_was_read_ahead_to_is_left_alone_in_data_read_in_parts(change):
     generator = tf.random.Generator.from_seed(3)
     drawn = PLAN.map(lambda x: x + generator.normal((), dtype=x.dtype))
-    for parts in (drawn.repeat(), attrs.evolve(drawn, given_steps=True)):
+    for parts in (drawn.repeat(), attrs.evolve(drawn, read_in_parts=True)):
         refused = change(parts)
         assert not refused.done
         assert "RngReadAndSkip" in refused.reason
         assert "how far is read ahead" in refused.reason
     assert "read ahead" not in change(drawn.repeat(2).prefetch(1)).reason  # as the user set it
-    assert change(attrs.evolve(PLAN.shuffle(seed=1), given_steps=True)).done
+    assert change(attrs.evolve(PLAN.shuffle(seed=1), read_in_parts=True)).done
     # a cache that is not filled to its end is thrown away, and a prefetch before the draws is none
     inside = PLAN.append(Prefetch(buffer_size=2, inside=True)).map(drawn.stages[-1].function)
     for plan in (drawn.append(Cache()), inside):
-        assert not change(attrs.evolve(plan, given_steps=True)).done
+        assert not change(attrs.evolve(plan, read_in_parts=True)).done
     assert change(drawn).done  # read to its end, a pass leaves the generator where it always does
     seeded = PLAN.map(lambda x: x + tf.random.uniform((), seed=1, maxval=9, dtype=x.dtype))
     assert change(seeded.repeat()).done  # its draws begin anew with each iterator

@@ -69,7 +69,7 @@ def check_contact(options: ApplyOptions, spec: WorkloadSpec) -> WorkloadSpec:
     if options.resuming:
         raise InputError(f"--resume needs a recipe: tfopt apply {spec.stem}.tfopt.toml --resume")
     if {"pairs", "budget"} <= set(options.measure_asked()):
-        # said before a look of a minute, not of the recipe that it writes
+        # an override of one would take the place of the other
         raise InputError("a budget chooses the pairs; leave --budget or --pairs out")
     check_free(written_recipe(options, spec))
     return check_script(spec)
@@ -107,7 +107,9 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, console: 
     """
     label, path = spec.label, written_recipe(options, spec)
     spec = attrs.evolve(for_recipe_in(path.absolute().parent, spec), **options.workload())
-    bare = UnwrittenRecipe(path, {"name": spec.stem, "workload": spec.to_dict()}, label)
+    # what is wrong with it is said before a look of a minute, not of the recipe that it writes
+    asked = {"measure": options.measure_asked()} if options.measure_asked() else {}
+    bare = UnwrittenRecipe(path, {"name": spec.stem, "workload": spec.to_dict(), **asked}, label)
     with (
         tempfile.TemporaryDirectory(prefix="tfopt-look-", ignore_cleanup_errors=True) as folder,
         spawn.SharedProcess(spawn.SpawnRunner(limits=limits)) as shared,

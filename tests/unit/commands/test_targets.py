@@ -3,6 +3,7 @@
 import pytest
 from support.real_process import make_project
 
+from tfopt_core.commands import first_contact
 from tfopt_core.commands.check import (
     check_recipe,
     check_script,
@@ -11,13 +12,15 @@ from tfopt_core.commands.check import (
     recipe_of_script,
     script_of,
 )
-from tfopt_core.commands.first_contact import check_contact
+from tfopt_core.commands.first_contact import check_contact, look_at
 from tfopt_core.commands.main import run
 from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.commands.request import cluster_of
 from tfopt_core.commands.training import make_cluster_request
 from tfopt_core.errors import InputError, RecipeError
 from tfopt_core.recipe.model import WorkloadSpec
+from tfopt_core.report.style.console import make_console
+from tfopt_core.workers.supervise import Limits
 
 
 def test_a_script_is_known_by_its_end_and_a_module_by_an_option():
@@ -127,12 +130,21 @@ def test_seconds_of_a_whole_training_are_refused():
             asked()
 
 
-def test_a_budget_beside_a_number_of_pairs_is_refused_before_a_look(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"pairs": 4, "overrides": ("measure.budget=5m",)}, "budget"),
+        ({"pairs": 2}, "at least 4, got 2"),
+        ({"seconds": 0.0}, "above 0"),
+    ],
+)
+def test_what_is_asked_of_a_measurement_is_checked_before_a_look(asked, why, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("")
-    options = ApplyOptions(target="train.py", pairs=4, overrides=("measure.budget=5m",))
-    with pytest.raises(InputError, match="a budget chooses the pairs"):
-        check_contact(options, WorkloadSpec(script="train.py"))
+    options, spec = ApplyOptions(target="train.py", **asked), WorkloadSpec(script="train.py")
+    monkeypatch.setattr(first_contact, "diagnose", lambda *_, **__: pytest.fail("it looked"))
+    with pytest.raises(InputError, match=why):
+        look_at(options, check_contact(options, spec), Limits(), make_console(quiet=True))
 
 
 def recipe(folder, *lines):

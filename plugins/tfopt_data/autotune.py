@@ -19,7 +19,7 @@ from tfopt_core.plugins import (
     setting,
 )
 from tfopt_core.toolkit import number_or
-from tfopt_data.prefix import changed_by_reading_ahead
+from tfopt_data.prefix import changed_by_reading_ahead, left_unfilled
 from tfopt_data.rewrite import Rewrite, RewritingPlugin, effect_if, input_matters, stages_of
 
 # tf.data's own share of the memory that is free, of which it knows only the machine's.
@@ -39,7 +39,7 @@ def with_autotune(
     """
     if plan.source.origin == "pydataset":
         return Rewrite(plan, reason="a PyDataset is read by Keras' own workers, not by tf.data")
-    if not on and (changed := changed_by_reading_ahead(plan)):
+    if not on and (changed := changed_by_reading_ahead(plan) or left_unfilled(plan)):
         return Rewrite(plan, reason=changed)
     stage = AutotuneStage(
         enabled=on,

@@ -155,12 +155,10 @@ def changed_by_reading_ahead(plan: DataPlan) -> str:
     passes of a shuffle were begun that draw the seed which the next iterator would get, and a
     generator has drawn.
     """
+    plan = _taken_apart(plan)
     repeats = [place for place, stage in enumerate(plan.stages) if isinstance(stage, Repeat)]
     last = repeats[-1] if repeats else 0
-    if not (repeats or plan.read_in_parts):
-        return ""
-    ends = [one for one in plan.lowering_order() if isinstance(one, Prefetch) or not one.neutral]
-    if isinstance(ends[-1], Prefetch):
+    if not (repeats or plan.read_in_parts) or _ends_with_prefetch(plan):
         return ""
     if any(_reshuffles(stage) for stage in plan.stages[:last]):
         return (
@@ -177,6 +175,37 @@ def changed_by_reading_ahead(plan: DataPlan) -> str:
                 "what is drawn later depends on how far is read ahead"
             )
     return ""
+
+
+def left_unfilled(plan: DataPlan) -> str:
+    """Why a cache of the workload's own may no longer freeze what it does where tf.data adds no
+    prefetch at the end; "" if that changes nothing.
+
+    Keras asks for no more than the batches that it counts. What the last one leaves, such as a
+    remainder that is dropped, only a prefetch reads, and an unfilled cache starts anew.
+    """
+    plan = _taken_apart(plan)
+    frozen = misplaced_cache(plan)
+    if not frozen or _ends_with_prefetch(plan):
+        return ""
+    place = plan.find(Cache)
+    behind = plan.stages if place is None else plan.stages[place + 1 :]
+    if all(one.yields != "some" and not getattr(one, "drop_remainder", False) for one in behind):
+        return ""
+    return f"a cache of yours would not be filled without a prefetch at the end, and {frozen}"
+
+
+def _taken_apart(plan: DataPlan) -> DataPlan:
+    """Return the stages of a plan, to look at, also of what is not built anew."""
+    if plan.source.origin != "dataset":
+        return plan
+    before = DataPlan.from_dataset(plan.source.value)
+    return attrs.evolve(plan, stages=before.stages + plan.stages[1:], given=())
+
+
+def _ends_with_prefetch(plan: DataPlan) -> bool:
+    ends = [one for one in plan.lowering_order() if isinstance(one, Prefetch) or not one.neutral]
+    return isinstance(ends[-1], Prefetch)
 
 
 def _reshuffles(stage: Stage) -> bool:

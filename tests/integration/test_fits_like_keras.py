@@ -17,10 +17,11 @@ STACKS = {
     "chunked": [{"use": "chunked", "steps": 3, "xla": False}],
     "steps-per-execution": [{"use": "steps-per-execution", "steps": 16}],
     "resident": [{"use": "resident", "xla": False}],
+    "autotune": [{"use": "autotune", "mode": "off"}],
     "input": [
         {"use": "parallel-map", "calls": 2},
         {"use": "cache", "storage": "memory", "memory_mib": 64},
-        {"use": "autotune", "mode": "off"}, {"use": "prefetch", "buffer_size": 2},
+        {"use": "prefetch", "buffer_size": 2},
     ],
     "kept": [
         {"use": "materialize", "storage": "memory", "order": "kept"},
@@ -607,6 +608,26 @@ KINDS = {
         fit("fit 4", model, two.take(3), epochs=2, steps_per_epoch=5)
         note("evaluate", model.evaluate(two.take(2), verbose=0))
         fit("fit 5", model, two.repeat(), epochs=2, steps_per_epoch=4)
+    """,
+    "an optimizer that is set between fits by different loops": """
+        acts = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: logs["loss"])
+        model = network()
+        fit("fit 1", model, x, y, shuffle=False, callbacks=[acts])
+        fit("fit 2", model, x, y, shuffle=False, class_weight={0: 1.0, 1: 2.0})
+        model.optimizer = keras.optimizers.SGD(0.05)
+        fit("fit 3", model, x, y, shuffle=False, callbacks=[acts])
+    """,
+    "what only a prefetch reads at the end of data": """
+        draws = tf.random.Generator.from_seed(3)
+        cached = slices((x, y)).map(lambda a, b: (a * draws.uniform(()), b)).cache()
+        fit("fit 1", network("sgd"), cached.batch(8, drop_remainder=True), epochs=3)
+        cached = slices((x, y)).shuffle(43, seed=7).cache()
+        fit("fit 2", network("sgd"), cached.shard(2, 0).batch(7), epochs=3)
+        data = slices((x, y)).batch(8).shuffle(6, seed=7)
+        note("first", next(iter(data)))
+        model = network("sgd")
+        fit("fit 3", model, data.repeat(), epochs=2, steps_per_epoch=3)
+        fit("fit 4", model, data, epochs=2)
     """,
     # a graph for the size of the last batch alone sums a convolution's gradients in another order
     "a smaller last batch of images": """

@@ -16,7 +16,7 @@ from tfopt_core.errors import first_line
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.fingerprint import CodeAtStart
-from tfopt_core.measurement.plan import MeasurementState, leave_one_out, schedule
+from tfopt_core.measurement.plan import MeasurementState, leave_one_out, schedule, seconds_of_fits
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.statistics.contrasts import Contrast
 from tfopt_core.statistics.figures import Judgement, compared_seconds, not_projected
@@ -254,10 +254,12 @@ class Groups:
                 )
             )  # fmt: skip
 
+        earlier = [run for run in self.runs if run.round < scheduled.round]
         run = self._processes.run(
             scheduled, f"{self.request.folder.name}-{index:02d}", tell,
             save=self.request.save_to is not None and scheduled.variant.name == FULL,
             warm_seconds=self.state.warm_seconds, in_turns=turn_over is not None,
+            fit_seconds=seconds_of_fits(earlier, self.state.warm_seconds),
         )  # fmt: skip
         taken = run.process_seconds
         return attrs.evolve(run, process_seconds=None if taken is None else taken - stopped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 
@@ -14,7 +15,7 @@ from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.contrasts import Contrast
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, seconds_in_words
 from tfopt_core.statistics.results import Addition
-from tfopt_core.statistics.runs import BASELINE, PLUS
+from tfopt_core.statistics.runs import BASELINE, PLUS, RunResult
 from tfopt_core.trials.request import Prepared, Request, ScheduledRun, Variant
 from tfopt_core.workers.turns import longest_uninterrupted
 
@@ -167,6 +168,23 @@ def _run_seconds(prepared: Prepared, warm_seconds: float | None) -> float | None
     if epochs > 1 and first <= longest_uninterrupted(epochs, warm_seconds):
         warm_seconds += first
     return min(whole, warm_seconds) + BESIDE_SECONDS
+
+
+def seconds_of_fits(runs: Sequence[RunResult], warm_seconds: float | None) -> tuple[float, ...]:
+    """Return how long each fit of a script trains after its start: its share of the seconds of a
+    run, by its length in the first run, but no less than `LEAST_SECONDS`.
+
+    :param runs: those so far.
+    :param warm_seconds: the seconds of a run.
+    :returns: none where the runs have one fit, train to its end, or have not shown their fits yet.
+    """
+    first = next((run.timed_fits for run in runs if run.ok), ())
+    lengths = [fit.projected_seconds or fit.wall_seconds or 0.0 for fit in first]
+    total = math.fsum(lengths)
+    if warm_seconds is None or len(first) < 2 or not total:
+        return ()
+    least = min(LEAST_SECONDS, warm_seconds)
+    return tuple(max(least, warm_seconds * length / total) for length in lengths)
 
 
 def leave_one_out(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list[Contrast]]:

@@ -40,8 +40,8 @@ OTHER_DRAWS = (
 )
 LOOPS = ChunkedFunction | ResidentFunction
 OTHER_TRACE = (
-    "a callback has set what Keras ignores until the model is compiled again, and the loop would "
-    "train {}; set it before fit and compile the model again, or leave the plugin out"
+    "the script or a callback has set what Keras ignores until the model is compiled again, and "
+    "the loop would train {}; compile the model again before fit, or leave the plugin out"
 )
 OTHER_STEPS = (
     "the script has set steps_per_execution after a fit without compiling the model again: Keras "
@@ -331,10 +331,12 @@ class TimedFunction:
         @functools.wraps(step)
         def train_step(data: Any, *args: Any, **kwargs: Any) -> Any:
             cache.on_trace(shapes_in_words(data))  # this runs while the step is traced, only then
+            model, of_keras = self.built.model, self.of_stack is None and self.distribution is None
+            if not of_keras and (why := why_as_traced(model, data)):
+                raise PluginRefused(OTHER_TRACE.format(why))
             result = step(data, *args, **kwargs)
             cache.on_traced()
-            of_keras = self.of_stack is None and self.distribution is None
-            note_trace(self.built.model, of_keras=of_keras)
+            note_trace(model, data, of_keras=of_keras)
             return result
 
         return train_step

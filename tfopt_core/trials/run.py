@@ -29,19 +29,23 @@ from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rs
 from tfopt_core.workers.turns import Pacing, Turn, first_warm_steps
 
 
-def pacing_of(task: RunTask, run: RunContext, turn: Turn | None) -> CutsShort | None:
+def pacing_of(
+    task: RunTask, run: RunContext, turn: Turn | None, fit: int = 0
+) -> CutsShort | None:
     """Return what stops a run of a task for others and cuts it short; None if nothing does.
 
     :param turn: the turns of the process, None where it takes none.
+    :param fit: how many fits of a script came before.
     """
     if task.expendable:
         return first_warm_steps
     if task.warm_seconds is None and turn is None:
         return None
+    known = fit < len(task.fit_seconds)
+    warm_seconds = task.fit_seconds[fit] if known else task.warm_seconds
     return Pacing(
-        epochs=run.epochs, steps_per_epoch=run.steps_per_epoch, warm_seconds=task.warm_seconds,
-        turn=turn,
-    )  # fmt: skip
+        epochs=run.epochs, steps_per_epoch=run.steps_per_epoch, warm_seconds=warm_seconds, turn=turn
+    )
 
 
 def run(task: RunTask, tell: Tell, joined: Joined | None = None) -> RunReport:

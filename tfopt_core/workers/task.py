@@ -75,6 +75,7 @@ class RunTask(Task):
     :param warm_seconds: how long the run trains after its start, which is its first warm step or
         the end of a short first epoch; None trains to the end. A loop of a script's own ends where
         the recipe says.
+    :param fit_seconds: the same for each fit of a script, as far as they are known.
     :param in_turns: whether the run stops for another one's turn, again and again.
     :param checkpoints: where the run writes checkpoints, and from which it resumes; None for none.
     :param own_seeds: whether a script's own seeds stay, and none are set for it.
@@ -85,6 +86,7 @@ class RunTask(Task):
 
     save_to: Path | None = None
     warm_seconds: float | None = None
+    fit_seconds: tuple[float, ...] = ()
     in_turns: bool = False
     checkpoints: CheckpointConfig | None = None
     own_seeds: bool = False

@@ -54,7 +54,7 @@ class FakeRunner:
         self.noise = random.Random(3), noise
         self.equivalence = equivalence
         self.tasks, self.environments = [], []
-        self.estimate_error = None
+        self.estimate_error = self.fits = None
 
     def __call__(self, task, environment, tell):
         self.tasks.append(task)
@@ -65,6 +65,12 @@ class FakeRunner:
         if isinstance(task, ReplayTask):
             return outcome(None, cause="there is nothing to replay here")
         self.number += 1
+        if self.fits is not None:
+            of_fits = [make_outcome(wall_seconds=each, name="fit") for each in self.fits]
+            return outcome(RunReport(
+                wall_seconds=sum(self.fits), cpu_seconds=0.0, peak_rss_bytes=1, effects={},
+                fits=tuple(of_fits),
+            ))  # fmt: skip
         wall = self.walls[task.job.variant]
         wall = wall(task) if callable(wall) else wall
         if isinstance(wall, str):
@@ -590,6 +596,14 @@ def test_without_a_word_six_pairs_of_runs_are_cut_short_and_projected(world):
     assert results.comparison.verdict == "quality open"
     assert "(projected)" in results.comparison.statement
     assert results.next_steps[-1] == "settle the quality with whole trainings: --full"
+
+
+def test_once_the_fits_of_a_script_are_known_each_trains_its_share_of_the_seconds(world):
+    runner = FakeRunner(training_seconds=100.0)
+    runner.fits = (40.0, 39.0, 1.0)
+    world(runner, seconds=8.0)
+    of_runs = [task.fit_seconds for task in runner.tasks if isinstance(task, RunTask)]
+    assert of_runs == [()] * 2 + [(4.0, 3.9, 2.0)] * 10
 
 
 def test_an_interrupted_measurement_has_no_verdict_whatever_its_pairs_show(world):

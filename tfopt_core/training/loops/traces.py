@@ -17,8 +17,8 @@ from tfopt_core.data.functions import drawing_ops
 from tfopt_core.private_api import why_without
 from tfopt_core.training.model.layers import nested_layers, optimizers_of
 
-# What a trace of Keras' own train function has read of each model, and as what.
-_TRACED: WeakKeyDictionary[Any, dict[_Read, Any]] = WeakKeyDictionary()
+# What Keras' own train function has traced of each model.
+_TRACED: WeakKeyDictionary[Any, _Traced] = WeakKeyDictionary()
 # The models whose traced steps draw random numbers by TensorFlow.
 _DRAWING: WeakSet[Any] = WeakSet()
 # What fits set on a model, or tfopt for the time of a fit.
@@ -44,21 +44,33 @@ class _Read:
     of_class: bool = attrs.field(default=False, eq=False)
 
 
+@attrs.frozen
+class _Traced:
+    """What the last trace has read, and as what; and the structures of the batches that were
+    traced."""
+
+    read: dict[_Read, Any]
+    batches: frozenset[str]
+
+
 def forget_trace(model: Any) -> None:
     """Note that a fit will trace the model's step."""
     _TRACED.pop(model, None)
     _DRAWING.discard(model)
 
 
-def note_trace(model: Any, *, of_keras: bool) -> None:
+def note_trace(model: Any, batch: Any, *, of_keras: bool) -> None:
     """Note what the model's step is being traced with, and whether it draws by TensorFlow.
 
+    :param batch: the tensors for which it is traced.
     :param of_keras: whether Keras' own train function calls it, not a loop that others share.
     """
     import tensorflow as tf
 
     if of_keras:
-        _TRACED[model] = {read: _kept(value) for read, value in _read_by_a_trace(model)}
+        before = _TRACED[model].batches if model in _TRACED else frozenset()
+        read = {read: _kept(value) for read, value in _read_by_a_trace(model)}
+        _TRACED[model] = _Traced(read, before | {_structure(batch)})
     if drawing_ops(tf.compat.v1.get_default_graph()):
         _DRAWING.add(model)
 
@@ -68,17 +80,20 @@ def step_draws(model: Any) -> bool:
     return model in _DRAWING
 
 
-def why_as_traced(model: Any) -> str:
+def why_as_traced(model: Any, batch: Any = None) -> str:
     """Return why only Keras' own train function trains on as before; empty if others do.
+
+    :param batch: the tensors for which another one traces the step; None if that is not known yet.
 
     Something has changed behind the trace, which Keras does not notice before the model is compiled
     again: a layer was frozen or thawed, or another optimizer, rate or constant was set. Or random
     numbers go on in the function that drew them."""
     traced = _TRACED.get(model) if model.train_function is not None else None
-    if traced is None:
+    if traced is None or (batch is not None and _structure(batch) not in traced.batches):
         return ""
     for read, value in _read_by_a_trace(model):
-        if not _is_same(traced[read], value) if read in traced else read.of_class:
+        was = traced.read
+        if not _is_same(was[read], value) if read in was else read.of_class:
             return f"with {read.words}"
     return "which draws random numbers by TensorFlow" if step_draws(model) else ""
 
@@ -105,6 +120,13 @@ def _read_by_a_trace(model: Any) -> Iterator[tuple[_Read, Any]]:
                 of_class = hasattr(type(part), name)
                 yield _Read(number, name, f"another {name}{of_part}", of_class), value
     yield _Read(0, "jit_compile", "another jit_compile"), bool(model.jit_compile)
+
+
+def _structure(batch: Any) -> str:
+    """Return the structure of a batch with the type and rank of each tensor."""
+    import tensorflow as tf
+
+    return str(tf.nest.map_structure(lambda one: (one.dtype.name, one.shape.rank), batch))
 
 
 def _names_in_code(kind: type) -> frozenset[str]:

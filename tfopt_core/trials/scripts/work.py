@@ -152,7 +152,7 @@ class ScriptTraining(ScriptRun[RunTask]):
             self.empty_fits += 1
             return workload.call.make(workload.call.callbacks, {})
         built = workload.built(task.job)
-        pacing = pacing_of(task, built.run, self._turn)
+        pacing = pacing_of(task, built.run, self._turn, len(self.fits))
         fit, history = train_fit(workload, built, started, self.tell, pacing)
         self.fits.append(fit)
         judged = task.job.recipe.workload.fit in (None, workload.call.number)

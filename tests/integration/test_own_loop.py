@@ -1,7 +1,6 @@
 """A training loop of a script's own: watched, changed by a stack, and measured as a whole."""
 
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,8 @@ import numpy as np
 import pytest
 from support.forked_command import runs_forked
 from support.in_process import script_job
+from support.lazy_modules import keras, tf
+from support.placed_scripts import SCRIPTS, one_run, placed, recipe_for
 from tfopt_data.cache import Cache
 from tfopt_data.prefetch import Prefetch
 from tfopt_precision.mixed_precision import MixedPrecision
@@ -19,24 +20,18 @@ from tfopt_runtime.xla import Xla
 
 from tfopt_core.commands.first_contact import look_at
 from tfopt_core.commands.options import ApplyOptions
-from tfopt_core.commands.request import make_request
 from tfopt_core.hooks.own_loop import reaching
 from tfopt_core.recipe.model import WorkloadSpec
 from tfopt_core.report.style.console import make_console
 from tfopt_core.scripts.own.loop import NOT_WATCHED
 from tfopt_core.scripts.running import ScriptEnd
 from tfopt_core.scripts.session import Session
-from tfopt_core.statistics.runs import BASELINE
 from tfopt_core.training.messages import OWN_LOOP
-from tfopt_core.trials.processes import Processes
-from tfopt_core.trials.request import ScheduledRun, Variant
 from tfopt_core.trials.scripts.own_loop import LoopOfScript
 from tfopt_core.trials.scripts.work import ScriptTraining
-from tfopt_core.workers.spawn import SpawnRunner
 from tfopt_core.workers.supervise import Limits
 from tfopt_core.workers.task import RunTask
 
-SCRIPTS = Path(__file__).parent / "scripts"
 SEED = 5
 
 
@@ -63,8 +58,6 @@ def examples() -> tuple[Any, Any]:
 
 
 def network() -> Any:
-    import keras
-
     keras.utils.set_random_seed(SEED)
     return keras.Sequential(
         [keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1)]
@@ -72,8 +65,6 @@ def network() -> Any:
 
 
 def step_of(model: Any, optimizer: Any) -> Any:
-    import tensorflow as tf
-
     def train_step(x: Any, y: Any) -> Any:
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((tf.cast(model(x), tf.float32) - y) ** 2)
@@ -85,9 +76,6 @@ def step_of(model: Any, optimizer: Any) -> Any:
 
 def losses_of(epochs: int = 2, validation: bool = False) -> list[float]:
     """Train over a shuffled data set, step by step in a tf.function; the loss of each step."""
-    import keras
-    import tensorflow as tf
-
     model, optimizer = network(), keras.optimizers.SGD()
     step = tf.function(step_of(model, optimizer))
     data = tf.data.Dataset.from_tensor_slices(examples()).map(lambda x, y: (x * 2.0, y))
@@ -104,9 +92,6 @@ pytestmark = pytest.mark.tensorflow
 
 
 def test_updates_in_a_graph_are_counted_as_often_as_they_run(tmp_path):
-    import keras
-    import tensorflow as tf
-
     with watched(tmp_path) as own:
         model, optimizer = network(), keras.optimizers.SGD()
         step = step_of(model, optimizer)
@@ -128,8 +113,6 @@ def test_updates_in_a_graph_are_counted_as_often_as_they_run(tmp_path):
 def test_two_optimizers_of_a_gan_make_two_updates_and_an_eager_step_is_named_with_its_line(
     tmp_path,
 ):
-    import keras
-
     with watched(tmp_path) as own:
         x, y = examples()
         for optimizer in (keras.optimizers.SGD(), keras.optimizers.Adam()):
@@ -147,8 +130,6 @@ def test_two_optimizers_of_a_gan_make_two_updates_and_an_eager_step_is_named_wit
 
 def unfinished_model() -> Any:
     """A model whose constructor raised, as a script may keep it in a traceback."""
-    import keras
-
     kept: list[Any] = []
 
     class Unfinished(keras.Model):  # type: ignore[misc]
@@ -189,9 +170,6 @@ def test_batches_that_are_trained_alone_are_updates_too(tmp_path):
     ],
 )
 def test_a_run_whose_own_loop_diverges_does_not_count(tmp_path, how, message):
-    import keras
-    import tensorflow as tf
-
     with watched(tmp_path) as own:
         model = network()
         model.compile("sgd", "mse")
@@ -208,9 +186,6 @@ def test_a_run_whose_own_loop_diverges_does_not_count(tmp_path, how, message):
 
 @pytest.mark.thorough
 def test_a_function_that_is_traced_for_each_new_argument_is_a_finding(tmp_path):
-    import keras
-    import tensorflow as tf
-
     with watched(tmp_path) as own:
         step = tf.function(step_of(network(), keras.optimizers.SGD()))
         x, y = examples()
@@ -240,9 +215,6 @@ def test_with_data_plugins_the_loop_trains_on_the_same_batches(tmp_path):
 
 @pytest.mark.parametrize("reads", ["Keras", "a function"])
 def test_what_else_reads_the_data_between_epochs_moves_their_order_on(tmp_path, reads):
-    import keras
-    import tensorflow as tf
-
     def first_rows():
         data = tf.data.Dataset.from_tensor_slices(examples()[0]).shuffle(96, seed=3)
         data, rows = data.map(lambda x: x * 2.0).batch(32), []
@@ -270,9 +242,6 @@ def test_what_else_reads_the_data_between_epochs_moves_their_order_on(tmp_path, 
 
 
 def test_a_data_set_that_each_epoch_makes_anew_is_training_data_in_all_of_them(tmp_path):
-    import keras
-    import tensorflow as tf
-
     model, optimizer = network(), keras.optimizers.SGD()
     step, data = step_of(model, optimizer), tf.data.Dataset.from_tensor_slices(examples())
     with watched(tmp_path, Prefetch()) as own:
@@ -287,9 +256,6 @@ def test_a_data_set_that_each_epoch_makes_anew_is_training_data_in_all_of_them(t
 
 
 def test_what_keras_iterates_over_is_left_alone(tmp_path):
-    import keras
-    import tensorflow as tf
-
     data = tf.data.Dataset.from_tensor_slices(examples()[0]).batch(32)
     with watched(tmp_path, Prefetch()) as own:
         keras.layers.Normalization().adapt(data)
@@ -307,9 +273,6 @@ def test_bfloat16_is_read_back_from_the_models_that_were_trained(tmp_path):
 
 
 def test_everything_is_put_back(tmp_path):
-    import keras
-    import tensorflow as tf
-
     function = type(tf.function(lambda: None))
 
     def replaced() -> list[Any]:
@@ -330,29 +293,12 @@ def test_everything_is_put_back(tmp_path):
 # Whole processes
 
 
-def recipe_of(folder: Path, script: str, *lines: str) -> Path:
-    shutil.copy(SCRIPTS / f"{script}.py", folder / f"{Path(script).name}.py")
-    path = folder / "recipe.toml"
-    name = f"{Path(script).name}.py"
-    path.write_text("\n".join(["[workload]", f'script = "{name}"', *lines, ""]))
-    return path
-
-
-def one_run(recipe: Path, **changes: Any) -> Any:
-    request, _ = make_request(str(recipe), [], compares=False, keeps=False)
-    request = attrs.evolve(request, folder=recipe.parent / ".tfopt" / "runs")
-    scheduled = ScheduledRun(0, 0, Variant(BASELINE, request.plugins), seed=3)
-    with runs_forked():
-        return Processes(request, SpawnRunner()).run(
-            scheduled, "run", lambda message: None, **changes
-        )
-
-
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_a_measured_run_ends_after_its_last_update_and_names_what_took_effect(tmp_path):
-    recipe = recipe_of(
-        tmp_path, "eager_tape_conv", 'loop = "own"', 'args = ["--images", "512"]', "max_steps = 11",
+    recipe = recipe_for(
+        placed(tmp_path, "eager_tape_conv"),
+        'loop = "own"', 'args = ["--images", "512"]', "max_steps = 11",
         "[[plugins]]", 'use = "prefetch"', "[[plugins]]", 'use = "xla"',
     )  # fmt: skip
     run = one_run(recipe)
@@ -375,7 +321,7 @@ def test_a_measured_run_ends_after_its_last_update_and_names_what_took_effect(tm
     ],
 )
 def test_a_script_that_cannot_be_measured_by_its_loop_is_told_why(tmp_path, script, said):
-    run = one_run(recipe_of(tmp_path, script, 'loop = "own"'))
+    run = one_run(recipe_for(placed(tmp_path, script), 'loop = "own"'))
     assert not run.ok
     assert said in run.error
 

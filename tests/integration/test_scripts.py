@@ -2,34 +2,23 @@
 each is."""
 
 import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import attrs
 import pytest
 from support.forked_command import runs_forked
+from support.placed_scripts import SCRIPTS, one_run, placed, recipe_for
 from support.real_process import Done, python, tfopt, tfopt_anew
 
 from tfopt_core.commands.check import check_recipe
 from tfopt_core.commands.first_contact import look_at
 from tfopt_core.commands.options import ApplyOptions
-from tfopt_core.commands.request import make_request
 from tfopt_core.hooks.plugin_class import equivalence_of
 from tfopt_core.recipe.model import WorkloadSpec
 from tfopt_core.report.style.console import make_console
-from tfopt_core.scripts.folders.private_folder import why_no_overlay
-from tfopt_core.statistics.runs import BASELINE, RunResult
-from tfopt_core.trials import processes
-from tfopt_core.trials.processes import Processes
-from tfopt_core.trials.request import ScheduledRun, Variant
-from tfopt_core.workers.spawn import SpawnRunner
 from tfopt_core.workers.supervise import Limits
 
 pytestmark = pytest.mark.slow
 
-SCRIPTS = Path(__file__).parent / "scripts"
 # A data set of files and callbacks, and a subclass with a step of its own.
 WITH_FIT = ("functional_tfdata", "vae_fashion")
 # Fits as many scripts have them: compiled once, dropout, a saved model that is trained on.
@@ -52,43 +41,8 @@ if __name__ == "__main__":
 """
 
 
-def placed(folder: Path, name: str) -> Path:
-    """A copy of the script in a folder of its own, where it may write."""
-    source = SCRIPTS / f"{name}.py"
-    target = folder / source.name
-    shutil.copy(source, target)
-    return target
-
-
-def recipe_for(script: Path, *lines: str) -> Path:
-    path = script.with_name("recipe.toml")
-    path.write_text("\n".join(["[workload]", f'script = "{script.name}"', *lines, ""]))
-    return path
-
-
 def histories(done: Done) -> list[str]:
     return [line for line in done.out.splitlines() if line.startswith("history: ")]
-
-
-def one_run(recipe: Path, way: str = "", monkeypatch: Any = None) -> RunResult:
-    """A run without a stack; the test is skipped where its folder cannot be private in this way."""
-    folder = recipe.parent / ".tfopt" / "runs"
-    if way:
-        why = why_no_overlay(recipe.parent, folder) if way == "overlay" else "a test"
-        if way == "overlay" and why is not None:
-            pytest.skip(f"no overlay can be mounted here: {why}")
-        monkeypatch.setattr(processes, "why_no_overlay", lambda folder, results: why)
-    request, _ = make_request(str(recipe), [], compares=False, keeps=False)
-    scheduled = ScheduledRun(0, 0, Variant(BASELINE, ()), seed=3)
-    made = Processes(attrs.evolve(request, folder=folder), SpawnRunner())
-    return made.run(scheduled, "run", lambda message: None)
-
-
-@pytest.fixture
-def forked() -> Iterator[None]:
-    """Runs in processes that have imported TensorFlow before the script does."""
-    with runs_forked():
-        yield
 
 
 def check_losses_are_those_of_plain_python(folder: Path, name: str, text: str) -> None:
@@ -214,7 +168,7 @@ BETWEEN = "script.py:12: raised ValueError: (15,) and (10,)"
     ],
 )
 def test_what_a_script_does_after_the_fits_that_are_judged_voids_no_run(
-    forked, tmp_path, does, fit, status, said
+    tmp_path, does, fit, status, said
 ):
     script = tmp_path / "script.py"
     script.write_text(AFTERWARDS)

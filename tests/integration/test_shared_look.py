@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 import pytest
 from support.in_process import script_job
+from support.lazy_modules import keras
 from tfopt_data.parallel_map import ParallelMap
 from tfopt_model.fused_recurrent import FusedRecurrent
 from tfopt_precision.mixed_precision import MixedPrecision
@@ -70,9 +71,6 @@ def at_the_fit(folder: Path, act: Any, text: str = SCRIPT_TEXT) -> Any:
 
 def losses(session: Session, fit: FitWorkload, *plugins: Any) -> dict[str, list[float]]:
     """The history of the fit with these plugins."""
-
-    import keras
-
     job = script_job(*plugins, folder=session.job.folder, seed=SEED)
     session.take(job)
     keras.utils.set_random_seed(SEED)

@@ -4,13 +4,11 @@ import json
 import time
 from contextlib import ExitStack
 
-import attrs
-import numpy as np
 import pytest
 from support.in_process import tfopt_here, train_here
 from support.real_process import stored_runs, tfopt, tiny_project
+from support.small_workloads import line
 
-from tfopt_core import Workload
 from tfopt_core.errors import TfoptError
 from tfopt_core.measurement.fingerprint import CodeAtStart
 from tfopt_core.recipe.reading import read_recipe
@@ -112,19 +110,6 @@ def test_a_file_that_is_saved_unchanged_or_comes_anew_is_no_edit(tmp_path):
 # The clock
 
 
-def line_through_points(**changes):
-    import keras
-
-    x = np.arange(80, dtype="float32").reshape(40, 2) / 80
-
-    def build_model():
-        return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
-
-    workload = Workload(train=(x, x[:, :1]), validation=(x, x[:, :1]), build_model=build_model,
-                        optimizer="sgd", loss="mse")  # fmt: skip
-    return attrs.evolve(workload, **changes)
-
-
 @pytest.mark.tensorflow
 @pytest.mark.promise(18, injected="time.time jumps by days, forwards and backwards, at each call")
 def test_durations_are_those_of_a_clock_that_nobody_sets(tmp_path, monkeypatch):
@@ -132,7 +117,7 @@ def test_durations_are_those_of_a_clock_that_nobody_sets(tmp_path, monkeypatch):
     day = 86_400
     monkeypatch.setattr(time, "time", lambda: 1e9 + (-1) ** (n := next(jumps)) * n * day)
     monkeypatch.setattr(time, "time_ns", lambda: int(time.time() * 1e9))
-    _, outcome = train_here(line_through_points(), folder=tmp_path)
+    _, outcome = train_here(line(40), folder=tmp_path)
     seconds = [block.seconds for block in outcome.blocks]
     assert len(seconds) > 0
     assert all(0 <= each < day for each in seconds)

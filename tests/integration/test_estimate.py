@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from support.in_process import build_here
 from support.lazy_modules import keras, tf
+from support.small_workloads import line
 from tfopt_data.autotune import Autotune
 from tfopt_data.cache import Cache
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
 
-from tfopt_core import DataPlan, Workload
+from tfopt_core import DataPlan
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.plugins import Plugin, hookimpl
@@ -27,16 +28,8 @@ pytestmark = pytest.mark.tensorflow
 X = np.random.default_rng(0).normal(size=(40, 3)).astype("float32")
 
 
-def model():
-    return keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
-
-
 def estimate_of(train, folder, batch_size=None):
-    workload = Workload(
-        train=train, validation=None, build_model=model, optimizer="sgd", loss="mse", metrics=[],
-        batch_size=None,
-    )  # fmt: skip
-    built = build_here(workload, folder=folder, epochs=3, batch_size=batch_size)
+    built = build_here(line(train=train), folder=folder, epochs=3, batch_size=batch_size)
     return estimates(built.workload, without_stack(built.job))[0]
 
 
@@ -83,11 +76,8 @@ def test_the_waits_at_the_ends_of_epochs_count_unless_the_stack_takes_them_away(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr("tfopt_core.trials.epoch_ends.share_that_waits", lambda: 0.5)
-    data = tf.data.Dataset.from_tensor_slices((X, X[:, :1]))
-    workload = Workload(
-        train=data.batch(8), validation=data.batch(8), build_model=model, optimizer="sgd",
-        loss="mse", metrics=[],
-    )  # fmt: skip
+    data = tf.data.Dataset.from_tensor_slices((X, X[:, :1])).batch(8)
+    workload = line(train=data, validation=data)
 
     def found(*plugins):
         built = build_here(workload, *plugins, folder=tmp_path, batch_size=None)
@@ -119,10 +109,8 @@ def test_steps_behind_a_cache_are_timed_once_it_is_filled(tmp_path):
     def computed(x, y):
         return tf.ensure_shape(tf.numpy_function(noted, [x], tf.float32), (3,)), y
 
-    workload = Workload(
-        train=DataPlan.from_arrays(X, X[:, :1]).map(computed, deterministic=True),
-        validation=None, build_model=model, optimizer="sgd", loss="mse", metrics=[], shuffle=False,
-    )  # fmt: skip
+    plan = DataPlan.from_arrays(X, X[:, :1]).map(computed, deterministic=True)
+    workload = line(train=plan, shuffle=False)
     built = build_here(workload, Cache(), folder=tmp_path, batch_size=1)
     time_steps([lambda: built], now=SlowClock())
     assert len(read) == len(X)
@@ -131,12 +119,7 @@ def test_steps_behind_a_cache_are_timed_once_it_is_filled(tmp_path):
 
 def long_epochs(plugin, folder):
     """A training of 500 steps an epoch, in a loop that makes them in one call."""
-    x = np.zeros((500, 3), "float32")
-    workload = Workload(
-        train=(x, x[:, :1]), validation=None, build_model=model, optimizer="sgd", loss="mse",
-        metrics=[],
-    )  # fmt: skip
-    built = build_here(workload, plugin, folder=folder, batch_size=1)
+    built = build_here(line(500), plugin, folder=folder, batch_size=1)
     assert loop_of(built).steps == 500
     return built
 
@@ -189,12 +172,7 @@ def test_a_stack_and_its_baseline_are_timed_in_turns(tmp_path):
 
 # What could not be tried is named with its reason, and what is known by then stands
 
-ROWS = np.random.default_rng(3).random((200, 6), "float32")
 BATCH_SIZE = 4
-
-
-def small_model() -> Any:
-    return keras.Sequential([keras.Input((6,)), keras.layers.Dense(1)])
 
 
 def with_python_function() -> Any:
@@ -208,19 +186,15 @@ def with_python_function() -> Any:
         def compute_output_shape(self, input_shape: Any) -> Any:
             return input_shape
 
-    return keras.Sequential([keras.Input((6,)), Doubled(), keras.layers.Dense(1)])
-
-
-def workload(build_model: Any) -> Workload:
-    return Workload(train=DataPlan.from_arrays(ROWS, ROWS[:, :1]), validation=None, optimizer="sgd",
-                    build_model=build_model, loss="mse", batch_size=BATCH_SIZE)  # fmt: skip
+    return keras.Sequential([keras.Input((3,)), Doubled(), keras.layers.Dense(1)])
 
 
 def test_a_loop_that_cannot_train_the_model_is_left_out_of_the_settings_with_its_reason(tmp_path):
-    built = build_here(workload(small_model), folder=tmp_path, batch_size=BATCH_SIZE)
+    built = build_here(line(200), folder=tmp_path, batch_size=BATCH_SIZE)
     stack = (StackedPlugin("chunked", Chunked(steps=4)),)
     task = PrepareTask(job=attrs.evolve(built.job, plugins=stack))
-    prepared = prepare(task, print, lambda job: workload(with_python_function))
+    given = line(200, build_model=with_python_function, batch_size=BATCH_SIZE)
+    prepared = prepare(task, print, lambda job: given)
     assert prepared.resolved == {"chunked": {"steps": 4, "xla": False}}
     [warning] = prepared.search_notes
     assert warning in prepared.warnings

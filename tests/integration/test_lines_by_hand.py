@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 import pytest
+from support.lazy_modules import keras, tf
 from support.plugin_settings import NEEDED
 
 from tfopt_core.hooks.installed.discovery import registrations
@@ -32,9 +33,7 @@ CASES = [
 
 def names() -> dict[str, Any]:
     """Return what the lines call by name."""
-    import keras
     import numpy as np
-    import tensorflow as tf
 
     def build_model() -> Any:
         return keras.Sequential([keras.Input((4, 4, 1)), keras.layers.Flatten(), dense()])

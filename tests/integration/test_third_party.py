@@ -76,9 +76,6 @@ def test_a_plugin_that_was_installed_from_elsewhere_is_listed_and_trains(
         del sys.modules[name]
 
 
-# `tfopt plugins check`
-
-
 # What `tfopt plugins new` writes
 
 # The shortest and the longest name: lines must neither be too long nor fit where they are broken.

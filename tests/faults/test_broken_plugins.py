@@ -38,6 +38,12 @@ BROKEN = {
 }
 
 
+def with_plugin(folder, name, code=GOOD):
+    """A folder with a distribution of this name, whose one plugin has it too."""
+    module = f"{name}_module"
+    return make_distribution(folder / "site", name, {name: f"{module}:Good"}, **{module: code})
+
+
 @pytest.fixture(scope="module")
 def ill(tmp_path_factory):
     """A folder with a distribution for each broken plugin."""
@@ -83,10 +89,7 @@ def test_broken_plugins_are_listed_with_their_errors_and_others_as_ever(ill, tmp
 
 def test_what_a_plugin_prints_while_it_is_imported_disturbs_nothing(tmp_path):
     noise = 'print(\'{"begin": "cache"}\', "no JSON", flush=True)\nimport os\nos.write(1, b"}{")\n'
-    site = make_distribution(
-        tmp_path, "noisy", {"noisy": "noisy_module:Good"}, noisy_module="x = 1"
-    )
-    (site / "noisy_module.py").write_text(noise + textwrap.dedent(GOOD))
+    site = with_plugin(tmp_path, "noisy", noise + textwrap.dedent(GOOD))
     done = tfopt("plugins", cwd=tmp_path, site=site)
     assert done.code == 0, done.err
     assert "Does nothing much." in done.out
@@ -123,9 +126,7 @@ model.fit(x, x[:, :1], epochs=2, verbose=0)
 @pytest.mark.promise(23, injected="a plugin that writes a file when it is imported")
 @pytest.mark.parametrize("command", ["apply", "train", "plan", "launch", "export"])
 def test_an_installed_plugin_that_no_recipe_names_is_never_imported(command, tmp_path):
-    site = make_distribution(
-        tmp_path / "site", "other", {"other": "other_module:Good"}, other_module=GOOD
-    )
+    site = with_plugin(tmp_path, "other")
     # the recipe's own mistake ends the command after every plugin that it names was imported
     project = tiny_project(tmp_path / "project")
     done = tfopt(
@@ -151,9 +152,7 @@ def test_an_installed_plugin_that_no_recipe_names_is_never_imported(command, tmp
     ids=lambda command: command[0],
 )
 def test_what_reads_all_plugins_imports_each_in_a_process_of_its_own_first(command, tmp_path):
-    site = make_distribution(
-        tmp_path / "site", "other", {"other": "other_module:Good"}, other_module=GOOD
-    )
+    site = with_plugin(tmp_path, "other")
     project = tiny_project(tmp_path / "project")
     (project / "train.py").write_text(SCRIPT)
     # a new process: what a fork was started with is not its own
@@ -168,10 +167,7 @@ def test_what_reads_all_plugins_imports_each_in_a_process_of_its_own_first(comma
 
 @pytest.mark.thorough
 def test_a_plugin_that_declares_nothing_needs_no_target_and_that_is_shown(tmp_path):
-    silent = GOOD.replace('equivalence = "exact"', "")
-    site = make_distribution(
-        tmp_path / "site", "silent", {"silent": "silent_module:Good"}, silent_module=silent
-    )
+    site = with_plugin(tmp_path, "silent", GOOD.replace('equivalence = "exact"', ""))
     project = tiny_project(tmp_path / "project", plugin="silent")
     shown = tfopt("plugins", "show", "silent", cwd=project, site=site)
     assert "not declared: a replay shows whether it is the same training" in shown.out

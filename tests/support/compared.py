@@ -30,6 +30,11 @@ def epochs(dataset: Any, count: int = 2) -> list[Any]:
     return [[plain(element) for element in dataset] for _ in range(count)]
 
 
+def elements(plan: DataPlan) -> list[Any]:
+    """Everything that a plan yields in one epoch."""
+    return [plain(element) for element in lower(plan)]
+
+
 def seeded_epochs(plan: DataPlan, count: int = 3) -> list[Any]:
     """Everything that a plan yields in so many epochs after the same global seed."""
     keras.utils.set_random_seed(5)

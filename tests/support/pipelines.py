@@ -10,14 +10,9 @@ from support.lazy_modules import tf
 from tfopt_core import DataPlan
 
 # What an element is, so that steps can be chosen that take it.
-NUMBER, VECTOR, RECORD, RAGGED, SPARSE, TEXT = [
-    "number",
-    "vector",
-    "record",
-    "ragged",
-    "sparse",
-    "text",
-]
+NUMBER, VECTOR, RECORD, RAGGED, SPARSE, TEXT = (
+    "number", "vector", "record", "ragged", "sparse", "text",
+)  # fmt: skip
 Step = Callable[[Any], Any]
 
 
@@ -198,3 +193,9 @@ def _nested_again(dataset: Any) -> Any:
 def kinds(plan: DataPlan) -> list[str]:
     """The stages of a plan, by what they are."""
     return [stage.kind for stage in plan.stages]
+
+
+def assert_left_alone(plan: DataPlan, rewrite: Any, reason: str) -> None:
+    """The rewrite has not changed the plan, and says why."""
+    assert rewrite.plan is plan
+    assert reason in rewrite.reason

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.compared import elements
 from support.lazy_modules import keras, tf
 
 from tfopt_core.data import Batch, DataPlan, Shuffle, batching
@@ -14,10 +15,6 @@ from tfopt_core.data.lower import lower
 from tfopt_core.data.resident import DeviceRows
 from tfopt_core.errors import WorkloadError
 from tfopt_core.training.input.sources import as_plan, batched_plan
-
-
-def elements(plan):
-    return [tf.nest.map_structure(lambda t: t.numpy().tolist(), e) for e in lower(plan)]
 
 
 def test_a_generator_is_read_anew_each_epoch_and_its_shapes_are_learned():

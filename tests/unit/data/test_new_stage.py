@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import attrs
 import numpy as np
 import pytest
-from support.compared import plain
+from support.compared import elements, plain
 from support.in_process import build_here
 from support.lazy_modules import keras, tf
-from support.pipelines import kinds
+from support.pipelines import assert_left_alone, kinds
 from tfopt_data.batch import with_last_batch_dropped
 from tfopt_data.cache import with_cache, with_partial_cache
 from tfopt_data.data_service import with_service
@@ -76,10 +76,6 @@ def plus_one(x):
 
 def numbers(count=10):
     return DataPlan.from_arrays(np.arange(float(count)))
-
-
-def elements(plan):
-    return [plain(element) for element in lower(plan)]
 
 
 def examples(plan):
@@ -152,9 +148,7 @@ LEFT_ALONE = {
 @pytest.mark.parametrize("name", LEFT_ALONE)
 def test_a_plugin_leaves_alone_what_it_does_not_know(name):
     plan, rewrite, reason = LEFT_ALONE[name]
-    result = rewrite(plan)
-    assert result.plan is plan
-    assert reason in result.reason
+    assert_left_alone(plan, rewrite(plan), reason)
 
 
 @pytest.mark.parametrize(

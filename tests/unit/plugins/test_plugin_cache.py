@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.compared import seeded_epochs
 from support.lazy_modules import keras, tf
-from support.pipelines import kinds
+from support.pipelines import assert_left_alone, kinds
 from tfopt_data.cache import Cache, with_cache
 
 from tfopt_core import DataPlan
@@ -87,9 +87,7 @@ def test_map_is_not_moved_past_a_random_one():
     ],
 )
 def test_plan_is_unchanged_with_the_reason(plan, reason):
-    rewrite = with_cache(plan)
-    assert rewrite.plan is plan
-    assert reason in rewrite.reason
+    assert_left_alone(plan, with_cache(plan), reason)
 
 
 def test_order_of_chance_is_kept_only_where_it_is_shuffled_anew():

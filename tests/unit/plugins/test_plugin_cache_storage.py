@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
-from support.compared import seeded_epochs
+from support.compared import elements, seeded_epochs
 from support.lazy_modules import tf
+from support.pipelines import assert_left_alone
 from support.plugin_drive import FakeProbe
 from tfopt_data.cache import Cache, with_partial_cache
 
@@ -34,10 +35,6 @@ def decode(x):
 def as_bytes(x):
     """An element of 8 bytes becomes one of 800."""
     return tf.fill([100], x)
-
-
-def elements(plan):
-    return [np.asarray(element).tolist() for element in lower(plan)]
 
 
 FOUR, TRAIN = (10.0, 4), {"splits": ("train",)}
@@ -219,9 +216,7 @@ def test_whole_is_cached_where_the_part_would_be_all():
     ],
 )
 def test_no_part_is_kept_with_the_reason(plan, budget, reason):
-    rewrite = with_partial_cache(plan, budget)
-    assert rewrite.plan is plan
-    assert reason in rewrite.reason
+    assert_left_alone(plan, with_partial_cache(plan, budget), reason)
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
@@ -237,9 +232,7 @@ def test_no_part_is_kept_behind_a_stage_that_does_not_keep_the_order(how, shuffl
         plan = plan.replace(place, attrs.evolve(plan.stages[place], ordered=None))  # type: ignore[call-arg]
         plan = plan.append(Options(options=options))
     plan = (plan.shuffle(seed=1) if shuffled else plan).map(as_bytes)
-    rewrite = with_partial_cache(plan, 4 * 800)
-    assert rewrite.plan is plan
-    assert "in any order" in rewrite.reason
+    assert_left_alone(plan, with_partial_cache(plan, 4 * 800), "in any order")
 
 
 def test_batches_are_kept_whole_where_they_are_computed():

@@ -8,6 +8,7 @@ import pytest
 from support.cases import mostly_thorough
 from support.lazy_modules import keras, tf
 from support.plugin_drive import machine_with
+from tfopt_model import fused_transformer
 from tfopt_model.fused_layers import FusedLayers, release
 from tfopt_model.fused_recurrent import FusedRecurrent, fuse, recurrent_layers, why_not_fused
 from tfopt_model.fused_transformer import FusedTransformer
@@ -153,23 +154,34 @@ def test_initial_states_biases_and_dropout_are_those_of_keras(kind):
     assert_equal_to_keras(kind(dropout=0.4, return_sequences=True), some_mask())
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_second_derivative_is_refused(kind):
-    layer, fused = kind(), FusedLayers()
-    fuse(layer, fused)
+def normalization():
+    return keras.layers.LayerNormalization()
+
+
+@pytest.mark.parametrize(
+    ("kind", "fuse", "plugin"),
+    [
+        (normalization, fused_transformer.fuse, "fused-transformer"),
+        *(pytest.param(kind, fuse, "fused-recurrent", marks=pytest.mark.thorough)
+          for kind in KINDS),
+    ],
+)  # fmt: skip
+def test_a_second_derivative_is_an_error_that_names_the_plugin(kind, fuse, plugin):
+    layer, x = kind(), tf.constant(inputs())
+    layer(x)
+    fuse(layer, FusedLayers())
 
     def derived_twice(x):
         with tf.GradientTape() as outer:
             outer.watch(x)
             with tf.GradientTape() as inner:
                 inner.watch(x)
-                outputs = tf.reduce_sum(layer(x) ** 2)
+                outputs = tf.reduce_sum(layer(x) ** 3)
             first = inner.gradient(outputs, x)
         return outer.gradient(first, x)
 
-    with pytest.raises(NotImplementedError, match="fused-recurrent has no second derivative"):
-        tf.function(derived_twice, autograph=False)(tf.constant(inputs()))
+    with pytest.raises(NotImplementedError, match=f"{plugin} has no second derivative"):
+        tf.function(derived_twice, autograph=False)(x)
 
 
 def test_a_layer_in_bfloat16_keeps_its_own_loop_and_is_named():

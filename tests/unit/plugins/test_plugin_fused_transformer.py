@@ -86,21 +86,6 @@ def test_gelu_is_that_of_keras():
     assert_equal_to_keras(keras.layers.Activation("gelu"), far)
 
 
-def test_a_second_derivative_is_an_error_that_names_the_plugin():
-    layer = keras.layers.LayerNormalization()
-    x = tf.constant(numbers(BATCH, WIDTH))
-    layer(x)
-    fuse(layer, FusedLayers())
-    with tf.GradientTape() as outer:
-        outer.watch(x)
-        with tf.GradientTape() as inner:
-            inner.watch(x)
-            loss = tf.reduce_sum(layer(x) ** 3)
-        slope = tf.reduce_sum(inner.gradient(loss, x) ** 2)
-    with pytest.raises(NotImplementedError, match="fused-transformer has no second derivative"):
-        outer.gradient(slope, x)
-
-
 def test_what_cannot_be_computed_is_named():
     class Own(keras.layers.LayerNormalization):
         pass

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
 from support.lazy_modules import tf
+from support.pipelines import assert_left_alone
 from support.plugin_drive import CPU, FakeProbe
 from tfopt_data.interleave import Interleave, with_interleave
 
@@ -81,9 +82,7 @@ def test_shards_of_the_files_are_no_hindrance_but_what_is_chosen_behind_them_is(
     ],
 )
 def test_plan_is_unchanged_with_the_reason(plan, reason):
-    rewrite = with_interleave(plan, 4)
-    assert rewrite.plan is plan
-    assert reason in rewrite.reason
+    assert_left_alone(plan, with_interleave(plan, 4), reason)
 
 
 def test_windows_are_not_mixed():

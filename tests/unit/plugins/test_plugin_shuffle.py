@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
-from support.pipelines import kinds
+from support.pipelines import assert_left_alone, kinds
 from support.plugin_drive import FakeProbe
 from tfopt_data.shard import Shard, with_shard, worker_of
 from tfopt_data.shuffle import with_shuffle_up
@@ -62,9 +62,7 @@ def test_behind_a_source_that_streams_the_buffer_keeps_its_size():
     ],
 )
 def test_plan_is_unchanged_with_the_reason(plan, reason):
-    rewrite = with_shuffle_up(plan)
-    assert rewrite.plan is plan
-    assert reason in rewrite.reason
+    assert_left_alone(plan, with_shuffle_up(plan), reason)
 
 
 STEPS = [
@@ -112,9 +110,7 @@ def test_shard_stands_at_the_source_before_anything_is_shuffled_or_computed():
 
 
 def test_one_worker_reads_everything():
-    rewrite = with_shard(PLAN, 1, 0)
-    assert rewrite.plan is PLAN
-    assert "one worker" in rewrite.reason
+    assert_left_alone(PLAN, with_shard(PLAN, 1, 0), "one worker")
 
 
 def test_more_workers_than_elements_are_refused():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
 from support.lazy_modules import tf
-from support.pipelines import kinds
+from support.pipelines import assert_left_alone, kinds
 from tfopt_data.vectorize_map import with_vectorized_maps
 
 from tfopt_core import DataPlan
@@ -60,9 +60,7 @@ def only_dark(x, y):
     ],
 )
 def test_plan_is_unchanged_with_the_reason(plan, reason):
-    rewrite = with_vectorized_maps(plan)
-    assert rewrite.plan is plan
-    assert reason in rewrite.reason
+    assert_left_alone(plan, with_vectorized_maps(plan), reason)
 
 
 def test_what_depends_on_the_batch_is_found_out_though_all_examples_have_one_maximum():

@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from support.pages import ROOT
+from support.pages import ROOT, text_of
 from support.real_process import python, tfopt
 from support.tools import load_tool
 
@@ -30,7 +30,7 @@ def carried_out(command: str, folder: Path) -> object:
 
 
 def test_its_commands_end_as_it_says_and_print_the_parts_that_it_shows(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    page = text_of("docs/tutorial.md")
     tool.rendered(page, tmp_path, carried_out)
     written = {path.name for path in tmp_path.iterdir()}
     assert {"train.tfopt.toml", "report.html", "report.md"} <= written

@@ -8,7 +8,7 @@ import tomllib
 import attrs
 import click
 import pytest
-from support.pages import PAGES, ROOT, page_id
+from support.pages import PAGES, ROOT, blocks, first_cells, guide, page_id, text_of
 
 from tfopt_core import Workload, data, plugins, testing
 from tfopt_core.commands.main import cli
@@ -27,32 +27,20 @@ from tfopt_core.recipe.model import (
 from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.recipe.table import keys_of
 
-GUIDE = ROOT / "docs" / "guide"
-
-
-def text_of(page):
-    return (GUIDE / page).read_text(encoding="utf-8")
-
-
-def named_in_tables(text):
-    """Every word in backticks in the first cell of a table's row."""
-    cells = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE)
-    return {word for cell in cells for word in re.findall(r"`(\w+)", cell)}
-
 
 @pytest.mark.parametrize("hook", ALL_HOOKS)
 def test_hook_is_documented_with_its_exact_arguments(hook):
     arguments = list(inspect.signature(getattr(HookSpecs, hook)).parameters)[1:]
-    assert f"### `{hook}({', '.join(arguments)})`\n" in text_of("plugins.md")
+    assert f"### `{hook}({', '.join(arguments)})`\n" in guide("plugins.md")
 
 
 def test_hooks_are_documented_in_the_order_of_their_calls():
-    documented = re.findall(r"^### `(\w+)\(", text_of("plugins.md"), re.MULTILINE)
+    documented = re.findall(r"^### `(\w+)\(", guide("plugins.md"), re.MULTILINE)
     assert documented == [name for name in vars(HookSpecs) if name in ALL_HOOKS]
 
 
 def test_the_fields_of_the_stages_in_the_table_exist():
-    text = text_of("plugins.md")
+    text = guide("plugins.md")
     table = text[text.index("| stage | fields |") : text.index("Maps, batches and interleaves")]
     rows = re.findall(r"^\| (`.*?) \| (.*) \|$", table, re.MULTILINE)
     assert len(rows) > 10
@@ -85,17 +73,17 @@ DOCUMENTED = {
 
 @pytest.mark.parametrize("page", DOCUMENTED)
 def test_every_name_that_users_write_is_documented(page):
-    assert DOCUMENTED[page] - named_in_tables(text_of(page)) == set()
+    assert DOCUMENTED[page] - first_cells(guide(page)) == set()
 
 
 def test_the_headings_of_a_card_are_documented():
-    assert [one for one in HEADINGS if f"`{one}:`" not in text_of("plugins.md")] == []
+    assert [one for one in HEADINGS if f"`{one}:`" not in guide("plugins.md")] == []
 
 
 @pytest.mark.parametrize("module", [plugins, data])
 def test_all_that_plugins_import_is_documented(module):
     stages = {name for name, value in vars(data).items() if is_stage(value)}
-    named = set(re.findall(r"\w+", text_of("plugins.md")))
+    named = set(re.findall(r"\w+", guide("plugins.md")))
     assert set(module.__all__) - stages <= named
 
 
@@ -121,8 +109,7 @@ def test_links_lead_somewhere(page):
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_commands_exist_with_their_options(page):
     text = page.read_text(encoding="utf-8")
-    shell = "".join(re.findall(r"^```bash\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
-    lines = re.findall(r"^tfopt [^\n#]*", shell, re.MULTILINE)
+    lines = re.findall(r"^tfopt [^\n#]*", "".join(blocks(text, "bash")), re.MULTILINE)
     lines += re.findall(r"(?<!`)`(tfopt [a-z][^`\n]*)`", text)
     lines += re.findall(r"^ +- run: (tfopt .*)$", text, re.MULTILINE)  # of a workflow
     for line in lines:
@@ -145,42 +132,38 @@ def commands(command=cli, name="tfopt"):
 
 @pytest.mark.parametrize("name", commands())
 def test_every_command_is_documented_with_its_options(name):
-    of_command, of_several = text_of("commands.md").split("| option |")
+    of_command, of_several = guide("commands.md").split("| option |")
     called = rf"`{name}( [A-Z][^`]*| train.py)?`"
     rows = [row for row in of_command.splitlines() if re.search(called, row.partition(" | ")[0])]
     assert rows
     documented = re.findall(r"`(--[a-z-]+)", "".join([*rows, of_several]))
     options = {option for parameter in commands()[name].params for option in parameter.opts}
     assert {option for option in options if option.startswith("--")} <= set(documented)
-    assert f"`{name.removeprefix('tfopt ').partition(' ')[0]}`" in (ROOT / "README.md").read_text()
+    assert f"`{name.removeprefix('tfopt ').partition(' ')[0]}`" in text_of("README.md")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_toml_is_toml(page):
-    for block in re.findall(
-        r"^```toml\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-    ):
+    for block in blocks(page.read_text(encoding="utf-8"), "toml"):
         tomllib.loads(block)
 
 
 def test_readme_explains_the_recipe_that_the_demo_runs(tmp_path):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    [block] = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    [block] = blocks(text_of("README.md"), "toml")
     (tmp_path / "readme.toml").write_text(block, encoding="utf-8")
     shown = read_recipe(tmp_path / "readme.toml", []).require()
     assert shown.sha256() == read_recipe("quickstart", []).require().sha256()
 
 
 def test_decisions_are_all_in_their_index():
-    folder = ROOT / "docs" / "decisions"
-    index = (folder / "README.md").read_text(encoding="utf-8")
-    for path in folder.glob("0*.md"):
+    index = text_of("docs/decisions/README.md")
+    for path in ROOT.glob("docs/decisions/0*.md"):
         title = path.read_text(encoding="utf-8").partition("\n")[0].partition(". ")[2]
         assert f"({path.name}): {title}\n" in index
 
 
 def test_changelog_names_every_plugin_that_ships():
-    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    text = text_of("CHANGELOG.md")
     ours = {
         name
         for name, found in registrations().items()

@@ -7,6 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 from support.in_process import tfopt_here
+from support.pages import first_cells, guide
 from support.report_results import make_prepared
 
 from tfopt_core.commands.output import to_json
@@ -17,18 +18,13 @@ from tfopt_core.report.listing import DoctorFinding
 from tfopt_core.statistics import results, runs
 from tfopt_core.trials.request import HookChange, PluginPlan, Prepared
 
-GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "programs.md"
 SECTIONS = dict(
-    re.findall(
-        r"^(#+ .+?)\n(.*?)(?=^#|\Z)", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-    )
+    re.findall(r"^(#+ .+?)\n(.*?)(?=^#|\Z)", guide("programs.md"), re.MULTILINE | re.DOTALL)
 )
 
 
 def fields_of(section):
-    """The words in the first cells of the section's table."""
-    cells = re.findall(r"^\| (`[^|]+) \|", SECTIONS[section], re.MULTILINE)
-    return {word for cell in cells for word in re.findall(r"`(\w+)`", cell)}
+    return first_cells(SECTIONS[section])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import tomllib
 from collections import Counter
 
 import pytest
-from support.pages import PAGES, ROOT, page_id
+from support.pages import PAGES, ROOT, page_id, text_of
 from support.tools import load_file, load_tool
 
 from tfopt_core.training.runtime import RECORDED
@@ -62,7 +62,7 @@ def test_every_page_is_listed_once(conf):
 
 
 VERSIONS = load_tool("try_versions")
-LOWEST = VERSIONS.lower_bounds((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+LOWEST = VERSIONS.lower_bounds(text_of("pyproject.toml"))
 
 
 def test_the_page_has_a_row_for_the_lowest_versions_that_pyproject_allows():
@@ -75,8 +75,13 @@ def test_the_page_has_a_row_for_the_lowest_versions_that_pyproject_allows():
     )
 
 
-def test_every_requirement_has_a_lower_bound():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+@pytest.fixture
+def project():
+    """The table of the project in pyproject.toml."""
+    return tomllib.loads(text_of("pyproject.toml"))["project"]
+
+
+def test_every_requirement_has_a_lower_bound(project):
     extras = project["optional-dependencies"]
     required = (project["dependencies"], extras["report"], extras["tune"])
     assert len(LOWEST) == sum(map(len, required))
@@ -84,19 +89,12 @@ def test_every_requirement_has_a_lower_bound():
 
 @pytest.mark.promise(33, injected="the allow-list of the documentation and that of the code")
 def test_the_page_names_exactly_the_variables_that_are_recorded():
-    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
-    recorded = text.partition("## What is recorded")[2].partition("A test holds this list")[0]
+    section = text_of("docs/security.md").partition("## What is recorded")[2]
+    recorded = section.partition("A test holds this list")[0]
     assert tuple(re.findall(r"`([A-Z_0-9]+)`", recorded)) == RECORDED
 
 
 DEVELOPMENT = {"test", "lint", "notebook"}
-
-
-@pytest.fixture
-def project():
-    """The table of the project in pyproject.toml."""
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)["project"]
 
 
 def test_the_extras_dev_and_all_install_those_for_developers_and_those_for_users(project):

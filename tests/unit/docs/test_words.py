@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from support.pages import ROOT
+from support.pages import ROOT, blocks, guide, text_of
 from support.plugin_drive import machine_with
 from support.plugin_settings import NEEDED
 from tfopt_data.service_local import LocalService
@@ -27,11 +27,9 @@ from tfopt_core.testing import check_plugin, make_run, stack_of
 from tfopt_core.tuning.results import BoundStep, NotTried, StackTrial, TrialOutcome, TuneResult
 from tfopt_core.tuning.search import FORWARD_SHARE, SEARCH_SHARE
 
-GUIDE = ROOT / "docs" / "guide"
-
 
 def words(page):
-    return set(re.findall(r"`([\w-]+)", (GUIDE / page).read_text(encoding="utf-8")))
+    return set(re.findall(r"`([\w-]+)", guide(page)))
 
 
 def test_everything_that_a_plugin_may_read_is_documented():
@@ -48,7 +46,7 @@ def test_every_kind_of_finding_is_documented():
     assert made <= set(re.findall(r'"([a-z-]+)"', diagnosis.Finding.__doc__ or ""))
 
 
-TUNING = (GUIDE / "tuning.md").read_text(encoding="utf-8")
+TUNING = guide("tuning.md")
 
 
 @pytest.mark.parametrize("part", [TuneResult, StackTrial, BoundStep, NotTried])
@@ -92,12 +90,11 @@ def test_the_fields_that_it_names_are_in_the_json():
     assert {"next_steps", "addition"} <= set(attrs.fields_dict(Results))
 
 
-PAGE = GUIDE / "scripts.md"
 OURS = {n: f[0].load() for n, f in registrations().items() if f[0].distribution == "tfopt"}
 
 
 def rows():
-    section = PAGE.read_text(encoding="utf-8").partition("\n## Which optimization")[2]
+    section = guide("scripts.md").partition("\n## Which optimization")[2]
     cells = [
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in section.splitlines()
@@ -141,18 +138,14 @@ def test_what_several_replicas_refuse_is_in_the_table(name, monkeypatch):
     assert refused is (rows()[name][3] == "no")
 
 
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+CONTRIBUTING = text_of("CONTRIBUTING.md")
 MODULE = "tfopt_data_threads"
-
-
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", CONTRIBUTING, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
 def project(tmp_path):
     """A folder with the plugin and its test, under the names that the text gives."""
-    plugin, test = blocks("python")
+    plugin, test = blocks(CONTRIBUTING, "python")
     (tmp_path / f"{MODULE}.py").write_text(plugin, encoding="utf-8")
     (tmp_path / "test_data_threads.py").write_text(test, encoding="utf-8")
     return tmp_path
@@ -161,7 +154,7 @@ def project(tmp_path):
 @pytest.fixture
 def plugin_class(project, monkeypatch):
     """The class that the entry point of the text names."""
-    [registered] = blocks("toml")
+    [registered] = blocks(CONTRIBUTING, "toml")
     entries = tomllib.loads(registered)["project"]["entry-points"]["tfopt.plugins"]
     module, _, name = entries["data-threads"].partition(":")
     monkeypatch.syspath_prepend(project)

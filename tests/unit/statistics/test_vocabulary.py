@@ -1,9 +1,7 @@
 """Each verdict has a label and a row in the guide."""
 
-import re
-from pathlib import Path
-
 import pytest
+from support.pages import first_cells, guide
 
 from tfopt_core.statistics.results import (
     SCHEMA_VERSION,
@@ -12,20 +10,6 @@ from tfopt_core.statistics.results import (
     QualityVerdict,
     Verdict,
 )
-
-ROOT = Path(__file__).parents[3]
-GUIDE = ROOT / "docs" / "guide"
-
-
-def text_of(page):
-    return (GUIDE / page).read_text(encoding="utf-8")
-
-
-def words_of_rows(text):
-    """The words in backticks in the first cells of a text's tables."""
-    cells = re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE)
-    return {word for cell in cells for word in re.findall(r"`([^`]+)`", cell)}
-
 
 # The words that a result of this schema version may hold. With a new word SCHEMA_VERSION is raised,
 # and stands here with the words of that version: an older tfopt then refuses the result.
@@ -58,8 +42,8 @@ def test_every_verdict_has_a_label_of_its_own():
 
 
 def test_every_verdict_has_a_row_in_the_guide_and_every_row_is_of_one():
-    section = text_of("measuring.md").partition("\n## Verdicts\n")[2].partition("\n## ")[0]
-    assert words_of_rows(section) == {verdict.value for verdict in Verdict}
+    section = guide("measuring.md").partition("\n## Verdicts\n")[2].partition("\n## ")[0]
+    assert first_cells(section, word="[a-z ]+") == {verdict.value for verdict in Verdict}
 
 
 @pytest.mark.parametrize(
@@ -71,5 +55,5 @@ def test_every_verdict_has_a_row_in_the_guide_and_every_row_is_of_one():
     ],
 )
 def test_every_word_is_in_its_section_of_the_guide(words, heading):
-    section = text_of("programs.md").partition(f"\n{heading}\n")[2].partition("\n### ")[0]
+    section = guide("programs.md").partition(f"\n{heading}\n")[2].partition("\n### ")[0]
     assert [word for word in words if f'"{word}"' not in section] == []

@@ -79,9 +79,17 @@ def test_what_was_measured_is_listed_and_reported_without_anything_heavy(tmp_pat
         assert (code, heavy) == (0, [])
 
 
-def test_what_authors_import_is_light():
-    code = "import sys, tfopt_core, tfopt_core.testing; "
-    code += f"print([name for name in {HEAVY!r} if name in sys.modules])"
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import tfopt_core, tfopt_core.testing",
+        "from tfopt_workloads import catalog, clipart_jpeg, fashion_mnist, flights, stdlib_text; "
+        "from tfopt_workloads import weather; catalog.data_sources()",
+    ],
+    ids=["what authors import", "the workloads and their data"],
+)
+def test_what_is_imported_is_light(imports):
+    code = f"import sys; {imports}; print([name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )  # fmt: skip

@@ -2,8 +2,6 @@
 
 import gzip
 import hashlib
-import subprocess
-import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -123,7 +121,7 @@ def test_damaged_idx_files_are_refused(tmp_path, content):
         read_idx(tmp_path / "x.gz")
 
 
-# Which data a machine has, and what importing costs
+# Which data a machine has
 
 
 def source(name, kind):
@@ -162,15 +160,3 @@ def test_a_damaged_file_is_listed_as_not_readable(tmp_path, monkeypatch):
     assert not damaged.present
     assert damaged.detail.startswith("not readable")
     assert not source("flights", "bundled").present
-
-
-def test_importing_and_listing_imports_neither_tensorflow_nor_numpy():
-    roots = [str(Path(locations.__file__).parents[1]), str(Path(__file__).parents[3])]
-    code = (
-        f"import sys; sys.path[:0] = {roots!r}; "
-        "from tfopt_workloads import catalog, clipart_jpeg, fashion_mnist, flights, stdlib_text; "
-        "from tfopt_workloads import weather; catalog.data_sources(); "
-        "print(sorted({'tensorflow', 'keras', 'numpy'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -8,15 +8,8 @@ import pytest
 from support.lazy_modules import keras, tf
 from tfopt_workloads import clipart_jpeg, folders
 
+from tfopt_core.data.lower import lower
 from tfopt_core.errors import WorkloadError
-
-
-def elements(plan):
-    """What the plan's maps yield, one after the other, as often as it is iterated."""
-    data = tf.data.Dataset.from_tensor_slices(plan.source.value)
-    for stage in plan.stages[1:]:
-        data = data.map(stage.function)
-    return data
 
 
 @pytest.fixture
@@ -73,7 +66,7 @@ def test_only_training_pictures_are_mirrored_and_augment_false_leaves_that_out()
 def test_the_same_seed_mirrors_the_same_pictures(folder):
     def flips(**options):
         plan = clipart_jpeg.build(folder=str(folder), size=16, **options).train
-        return [bool(picture[8, 0, 0] > 0.5) for picture, _ in elements(plan).repeat(4)]
+        return [bool(picture[8, 0, 0] > 0.5) for picture, _ in lower(plan).repeat(4)]
 
     assert flips(seed=3) == flips(seed=3) != flips(seed=4)
     keras.utils.set_random_seed(1)

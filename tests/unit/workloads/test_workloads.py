@@ -18,6 +18,7 @@ from tfopt_workloads import (
 )
 
 from tfopt_core import DataPlan
+from tfopt_core.data.lower import lower
 from tfopt_core.errors import WorkloadError
 from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.training.factory import load_workload
@@ -30,16 +31,8 @@ SMALL = {
 }
 
 
-def elements(plan):
-    """The examples, as the maps of the plan return them."""
-    data = tf.data.Dataset.from_tensor_slices(plan.source.value)
-    for stage in plan.stages[1:]:
-        data = data.map(stage.function)
-    return data
-
-
 def example(plan):
-    return next(iter(elements(plan)))
+    return next(iter(lower(plan)))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +101,7 @@ def test_a_short_training_learns_reports_the_quality_metric_and_the_model_draws_
     metrics = [metric if isinstance(metric, str) else metric() for metric in workload.metrics]
     optimizer = workload.optimizer() if callable(workload.optimizer) else workload.optimizer
     model.compile(optimizer=optimizer, loss=workload.loss, metrics=metrics)
-    data = elements(workload.train).shuffle(1_000).batch(32)
+    data = lower(workload.train).shuffle(1_000).batch(32)
     history = model.fit(data, epochs=2, verbose=0).history
     assert history["loss"][1] < history["loss"][0]
     assert workload.quality_metric.removeprefix("val_") in history
@@ -160,7 +153,7 @@ def test_a_base_is_frozen_unless_it_is_to_be_trained_and_tells_pictures_apart():
     base = model.get_layer("base")
     assert base.count_params() == 410_208
     assert all(np.isfinite(weight).all() for weight in base.get_weights())
-    pictures = tf.stack([picture for picture, _ in elements(workload.train)])
+    pictures = tf.stack([picture for picture, _ in lower(workload.train)])
     assert np.asarray(base(1 - 2 * pictures, training=False)).std(axis=0).max() > 0.1
     trained = clipart_transfer.build(examples=8, train_base=True).build_model()
     assert trained.get_layer("base").trainable_weights

@@ -1,4 +1,4 @@
-"""Which loops are timed no further."""
+"""Which loops are timed no further, and how long a look at a script's own loop takes."""
 
 import itertools
 from types import SimpleNamespace
@@ -8,6 +8,7 @@ import pytest
 from tfopt_core.training.clock import BLOCK_STEPS
 from tfopt_core.training.loops.report import Loop
 from tfopt_core.trials import step_timing
+from tfopt_core.trials.scripts.own_loop import LoopOfScript
 from tfopt_core.trials.step_timing import (
     CLEAR_TURNS,
     LONGEST_BLOCK,
@@ -143,6 +144,27 @@ def test_the_only_loop_that_can_be_chosen_is_timed_for_its_figure_and_no_longer(
     failed.why_not = "it failed"
     _in_turns([only, failed, behind], 10.0, choosing=True)
     assert [len(one.blocks) for one in (only, failed, behind)] == [CLEAR_TURNS, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "warm", "updates", "known"),
+    [
+        (6.5, 5.0, 4000, True),
+        (6.5, 4.0, 4000, False),
+        (10.0, 0.0, 4000, True),  # each block traces something
+        (29.0, 20.0, 9, False),  # a few slow updates
+        (30.0, 20.0, 2, True),
+        (30.0, 0.0, 1, False),
+    ],
+)
+def test_a_look_ends_once_enough_was_seen_beside_tracing(seconds, warm, updates, known):
+    own = LoopOfScript(job=None, session=None, guard=None)
+    own.clock = SimpleNamespace(
+        is_over=False, seconds=seconds, updates=updates, warm=[SimpleNamespace(seconds=warm)]
+    )
+    assert own.is_known(whole=False) is known
+    # a trial makes as many updates as a run
+    assert own.is_known(whole=True) is (seconds >= 30.0 and known)
 
 
 def test_timed_calls_of_a_resident_loop_end_an_epoch_without_a_call_that_finds_no_batch():

@@ -7,10 +7,10 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 
 import psutil
 import pytest
+from support.real_process import wait_until
 
 from tfopt_core.workers.process import ParentGone, WorkerProcess, start_process
 from tfopt_core.workers.supervise import end_group
@@ -47,13 +47,6 @@ def start(tmp_path):
 def sleepers():
     """The processes of DAEMON that run."""
     return [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", SLEEPER]]
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 60.0
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(
@@ -115,9 +108,9 @@ def test_all_is_ended_with_the_process_that_started_it(start):
     command = [sys.executable, "-c", textwrap.dedent(code)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         pid = int(parent.stdout.readline())
-        wait_until(sleepers)
+        wait_until("the daemon", sleepers)
         parent.kill()
-    wait_until(lambda: not sleepers() and not psutil.pid_exists(pid))
+    wait_until("its end", lambda: not sleepers() and not psutil.pid_exists(pid))
 
 
 def test_this_process_becomes_no_subreaper(start):

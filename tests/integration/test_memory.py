@@ -3,15 +3,16 @@
 import json
 
 import pytest
-from support.real_process import make_distribution, make_project, tfopt
+from support.real_process import TINY, make_distribution, make_project, tfopt
 
 pytestmark = pytest.mark.slow
 
 # Each training takes a block of memory at its begin, unless the plugin "lean" was in the stack.
 GREEDY = """
+    import attrs
     import keras
     import numpy as np
-    from tfopt_core import Workload
+    import tiny
 
     class Greedy(keras.callbacks.Callback):
         def on_train_begin(self, logs=None):
@@ -19,14 +20,7 @@ GREEDY = """
                 {takes}
 
     def build():
-        x = np.arange(80, dtype="float32").reshape(40, 2) / 80
-        def build_model():
-            return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
-        return Workload(
-            train=(x, x[:, :1]), validation=(x, x[:, :1]), build_model=build_model,
-            optimizer="sgd", loss="mse", baseline="a line through points",
-            callbacks=lambda: [Greedy()],
-        )
+        return attrs.evolve(tiny.build(), callbacks=lambda: [Greedy()])
 """
 LEAN = """
     import attrs
@@ -69,7 +63,8 @@ LIMITED = (
 
 def measured(folder, takes: str, *options: str):
     site = make_distribution(folder / "site", "lean", {"lean": "lean:Lean"}, lean=LEAN)
-    project = make_project(folder / "project", GREEDY_RECIPE, greedy=GREEDY.format(takes=takes))
+    modules = {"tiny": TINY.format(says="pass"), "greedy": GREEDY.format(takes=takes)}
+    project = make_project(folder / "project", GREEDY_RECIPE, **modules)
     done = tfopt(
         "apply", "recipe.toml", "--quiet", "--json", "out.json", *options, cwd=project, site=site
     )  # fmt: skip
@@ -99,9 +94,9 @@ WIDE = """
     import signal
     from pathlib import Path
 
+    import attrs
     import keras
-    import numpy as np
-    from tfopt_core import Workload
+    import tiny
 
     class Limit(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch, logs=None):
@@ -111,12 +106,9 @@ WIDE = """
                 {ends}
 
     def build():
-        x = np.arange(256, dtype="float32").reshape(128, 2) / 256
-        def build_model():
-            return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
-        return Workload(
-            train=(x, x[:, :1]), validation=(x, x[:, :1]), build_model=build_model,
-            optimizer=lambda: keras.optimizers.SGD(0.01), loss="mse", callbacks=lambda: [Limit()],
+        sgd = keras.optimizers.SGD
+        return attrs.evolve(
+            tiny.build(), optimizer=lambda: sgd(0.01), callbacks=lambda: [Limit()]
         )
 """
 WIDE_RECIPE = """
@@ -138,7 +130,8 @@ WIDE_RECIPE = """
     "ends", ["raise MemoryError", "os.kill(os.getpid(), 9)"], ids=["raised", "killed"]
 )
 def test_memory_that_runs_out_in_the_search_is_a_bound(tmp_path, ends):
-    project = make_project(tmp_path, WIDE_RECIPE, wide=WIDE.format(ends=ends))
+    modules = {"tiny": TINY.format(says="pass"), "wide": WIDE.format(ends=ends)}
+    project = make_project(tmp_path, WIDE_RECIPE, **modules)
     done = tfopt("plan", "recipe.toml", cwd=project)
     assert done.code == 0, done.out + done.err
     shown = " ".join(done.out.split())

@@ -49,9 +49,14 @@ class InProcessRunner:
             message = resolve_name(task.function)(task, tell)
         except TfoptError as error:
             message = failure_of(error)
-        return ProcessOutcome(
-            message=message, cause=None, seconds=0.0, output_path=None, output_tail=""
-        )
+        return ended_with(message, seconds=0.0)
+
+
+def ended_with(message: Any = None, cause: Any = None, seconds: float = 1.0) -> ProcessOutcome:
+    """How a process ended that there never was."""
+    return ProcessOutcome(
+        message=message, cause=cause, seconds=seconds, output_path=None, output_tail="the tail"
+    )
 
 
 def job_here(

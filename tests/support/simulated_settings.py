@@ -6,6 +6,7 @@ from pathlib import Path
 
 import attrs
 
+from support.in_process import ended_with
 from support.measure_runs import make_outcome
 from support.report_results import make_prepared
 from support.simulated_search import make_tune
@@ -61,7 +62,7 @@ class SimulatedTrainings(ForkRunner):
     def __call__(self, task, environment, tell) -> ProcessOutcome:
         """Answer as a worker process does."""
         if isinstance(task, PrepareTask):
-            return answered(prepared(task, self.equivalence))
+            return ended_with(prepared(task, self.equivalence))
         spec = task.job.recipe.workload
         aside = spec.factory == PLACE
         options = dict(spec.options["workload"].get("options", {}) if aside else spec.options)
@@ -70,7 +71,7 @@ class SimulatedTrainings(ForkRunner):
             raise KeyboardInterrupt
         units = options.get("units", 32)
         if units in (7, 9):
-            return answered(Failure(
+            return ended_with(Failure(
                 error="E", message="raised ValueError: 7 units", exit_code=3,
                 out_of_memory=units == 9,
             ))  # fmt: skip
@@ -90,15 +91,13 @@ class SimulatedTrainings(ForkRunner):
             tell(EpochDone(epoch, {"val_accuracy": values[-1]}))
             called_off = self.spawn.limits.called_off
             if called_off is not None and (cause := called_off()) is not None:
-                return ProcessOutcome(
-                    message=None, cause=cause, seconds=ends[-1], output_path=None, output_tail=""
-                )
+                return ended_with(cause=cause, seconds=ends[-1])
         fit = make_outcome(
             wall_seconds=ends[-1], epochs=EPOCHS, planned_epochs=EPOCHS,
             epoch_end_seconds=tuple(ends),
             history={"val_accuracy": tuple(values)},
         )  # fmt: skip
-        return answered(RunReport(wall_seconds=ends[-1], fits=(fit,)), ends[-1])
+        return ended_with(RunReport(wall_seconds=ends[-1], fits=(fit,)), ends[-1])
 
 
 def make_context(
@@ -151,10 +150,3 @@ def searched(
     with contextlib.suppress(KeyboardInterrupt):
         search.try_values(made)
     return search, made
-
-
-def answered(message, seconds=1.0) -> ProcessOutcome:
-    """The outcome of a process that ended with a message."""
-    return ProcessOutcome(
-        message=message, cause=None, seconds=seconds, output_path=None, output_tail=""
-    )

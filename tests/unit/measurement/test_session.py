@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
+from support.in_process import ended_with
 from support.measure_runs import make_outcome, make_request
 from support.report_results import make_prepared
 
@@ -22,7 +23,6 @@ from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
 from tfopt_core.training.messages import Block, EpochDone, RunReport, StepDone
 from tfopt_core.trials.request import PluginPlan
-from tfopt_core.workers.spawn import ProcessOutcome
 from tfopt_core.workers.task import Failure, PrepareTask, ReplayTask, RunTask
 
 
@@ -63,7 +63,7 @@ class FakeRunner:
         if isinstance(task, PrepareTask):
             return self._prepared(task)
         if isinstance(task, ReplayTask):
-            return outcome(None, cause="there is nothing to replay here")
+            return ended_with(None, cause="there is nothing to replay here")
         self.number += 1
         if self.fits is not None:
             of_fits = [make_outcome(wall_seconds=each, name="fit") for each in self.fits]
@@ -74,14 +74,14 @@ class FakeRunner:
         wall = self.walls[task.job.variant]
         wall = wall(task) if callable(wall) else wall
         if isinstance(wall, str):
-            return outcome(None, cause=wall)
+            return ended_with(None, cause=wall)
         if isinstance(wall, Failure):
-            return outcome(wall)
+            return ended_with(wall)
         self.now += wall
         tell(StepDone(0, 5))
         tell(EpochDone(0, {"val_accuracy": 0.5}))
         source, noise = self.noise
-        return outcome(RunReport(
+        return ended_with(RunReport(
             wall_seconds=wall * (1 + source.gauss(0, noise)), cpu_seconds=0.0, peak_rss_bytes=1,
             effects={p.name: Effect(True, "set") for p in task.job.plugins},
             fits=(self._fit(task, wall),),
@@ -100,10 +100,10 @@ class FakeRunner:
 
     def _prepared(self, task):
         if task.estimate and self.estimate_error:
-            return outcome(self.estimate_error)
+            return ended_with(self.estimate_error)
         if self.prepare_error:
             plain = {"error": "E", "message": "no", "exit_code": 3}
-            return outcome(Failure(**{**plain, **self.prepare_error}))
+            return ended_with(Failure(**{**plain, **self.prepare_error}))
         plans = tuple(
             PluginPlan(name=p.name, settings={"threads": 4}, asked={"threads": "auto"},
                        equivalence=self.equivalence, summary="", changes=())
@@ -119,13 +119,7 @@ class FakeRunner:
             baseline_batch_size=512,
             to_target=task.job.recipe.measure.objective == "time-to-target",
         )  # fmt: skip
-        return outcome(prepared)
-
-
-def outcome(message, cause=None, seconds=1.0):
-    return ProcessOutcome(
-        message=message, cause=cause, seconds=seconds, output_path=None, output_tail="the tail"
-    )
+        return ended_with(prepared)
 
 
 FINDING = Finding(kind="runs-eagerly", detail="each step runs eagerly", place="train.py:12")

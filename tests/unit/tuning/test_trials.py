@@ -4,9 +4,10 @@ import math
 
 import attrs
 import pytest
+from support.in_process import ended_with
 from support.measure_runs import make_outcome
 from support.simulated_search import make_tune, plugin
-from support.simulated_settings import answered, prepared
+from support.simulated_settings import prepared
 
 from tfopt_core.hooks.machine import Gpu
 from tfopt_core.hooks.values import Effect
@@ -44,14 +45,14 @@ class Pretends:
 
     def __call__(self, task, environment, tell):
         if isinstance(task, PrepareTask):
-            return answered(self.prepares or prepared(task, self.equivalence))
+            return ended_with(self.prepares or prepared(task, self.equivalence))
         self.runs.append((task.job.variant, task.job.seed))
         self.in_turns.append(task.in_turns)
         if task.in_turns and self.beside is not None:
-            return answered(self.beside)
+            return ended_with(self.beside)
         wall = self.walls[bool(task.job.plugins)]
         if isinstance(wall, Failure):
-            return answered(wall)
+            return ended_with(wall)
         # timings differ a little from run to run
         wall *= 1 + 0.001 * len(self.runs)
         applied = self.applied if isinstance(self.applied, dict) else {}
@@ -61,7 +62,7 @@ class Pretends:
         }
         last = 0.9 if self.reaches[bool(task.job.plugins)] else 0.2
         history = {"val_accuracy": (0.1, last)}
-        return answered(
+        return ended_with(
             RunReport(
                 wall_seconds=wall, peak_rss_bytes=int(wall * 1000), effects=effects,
                 fits=(make_outcome(wall_seconds=wall, history=history),),

@@ -1,15 +1,20 @@
-"""Why a process is said to have ended: memory, time limits, others that did not come."""
+"""Why a process is said to have ended: memory, time limits, a closed channel, others that did not
+come."""
 
 import errno
 import os
 import signal
 import socket
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 
 import attrs
 import numpy as np
 import pytest
+from support.in_process import ended_with
 
 from tfopt_core.errors import PluginError, WorkloadError, ran_out_of_memory
 from tfopt_core.hooks.context import Cluster
@@ -17,8 +22,7 @@ from tfopt_core.hooks.plugin_class import guarded
 from tfopt_core.training.distributed.serving import answers
 from tfopt_core.training.messages import EpochDone, RunReport
 from tfopt_core.workers import supervise
-from tfopt_core.workers.spawn import ProcessOutcome
-from tfopt_core.workers.supervise import NO_LIMITS, Limits, converse, why_not_formed
+from tfopt_core.workers.supervise import NO_LIMITS, Limits, converse, end_group, why_not_formed
 from tfopt_core.workers.task import Failure, RunTask, TurnOver, encode, failure_of
 
 
@@ -80,23 +84,17 @@ def test_a_cycle_of_causes_is_followed_once():
     assert not ran_out_of_memory(error)
 
 
-def outcome(message=None, cause=None) -> ProcessOutcome:
-    return ProcessOutcome(
-        message=message, cause=cause, seconds=1.0, output_path=None, output_tail=""
-    )
-
-
 def test_an_outcome_is_marked_by_its_message_or_its_cause():
     failure = Failure(error="MemoryError", message="raised MemoryError", exit_code=3)
-    assert not outcome(failure).out_of_memory
-    assert outcome(attrs.evolve(failure, out_of_memory=True)).out_of_memory
-    assert outcome(RunReport(fits=(), out_of_memory=True)).out_of_memory
-    assert outcome(cause=supervise.OUT_OF_MEMORY).out_of_memory
-    assert not outcome(cause="killed by SIGKILL (possibly out of memory)").out_of_memory
+    assert not ended_with(failure).out_of_memory
+    assert ended_with(attrs.evolve(failure, out_of_memory=True)).out_of_memory
+    assert ended_with(RunReport(fits=(), out_of_memory=True)).out_of_memory
+    assert ended_with(cause=supervise.OUT_OF_MEMORY).out_of_memory
+    assert not ended_with(cause="killed by SIGKILL (possibly out of memory)").out_of_memory
 
 
 def test_the_mark_stays_where_a_cluster_puts_the_cause_in_its_own_words():
-    first = outcome(cause=supervise.OUT_OF_MEMORY)
+    first = ended_with(cause=supervise.OUT_OF_MEMORY)
     assert attrs.evolve(first, cause="worker 1: out of memory").out_of_memory
 
 
@@ -114,6 +112,13 @@ class Killed:
         return -self.number
 
 
+@pytest.fixture
+def no_task(monkeypatch):
+    """A process is sent nothing to do."""
+    monkeypatch.setattr(supervise, "send_task", lambda channel, task: None)
+
+
+@pytest.mark.usefixtures("no_task")
 @pytest.mark.promise(3, injected="SIGKILL with and without a rise of the counter, replaced")
 @pytest.mark.parametrize(
     ("number", "counts", "cause"),
@@ -128,7 +133,6 @@ def test_a_sigkill_is_out_of_memory_only_if_the_kernel_counted_it(
 ):
     left = iter(counts)
     monkeypatch.setattr(supervise, "oom_kills", lambda: next(left))
-    monkeypatch.setattr(supervise, "send_task", lambda channel, task: None)
     ours, theirs = socket.socketpair()
     with ours, theirs:
         message, said = converse(Killed(number), ours, RunTask(job=None), NO_LIMITS, print)
@@ -141,6 +145,7 @@ def test_a_sigkill_is_out_of_memory_only_if_the_kernel_counted_it(
 TOTAL, SILENCE = 50.0, 20.0
 
 
+@pytest.mark.usefixtures("no_task")
 @pytest.mark.parametrize(
     ("seconds_of_turn", "seconds_of_epoch", "cause"),
     [
@@ -157,7 +162,6 @@ def test_the_turns_of_other_processes_do_not_count(
     monkeypatch.setattr(
         supervise, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=lambda seconds: None)
     )
-    monkeypatch.setattr(supervise, "send_task", lambda channel, task: None)
     monkeypatch.setattr(supervise, "_end_gently", lambda process: None)
     process = SimpleNamespace(
         pid=2**22 + 1, peak_rss_bytes=None, poll=lambda: None, wait=lambda timeout=None: 0
@@ -174,6 +178,65 @@ def test_the_turns_of_other_processes_do_not_count(
         limits = Limits(total=TOTAL, silence=SILENCE)
         said = converse(process, ours, RunTask(job=None), limits, tell)
     assert said == (None, cause)
+
+
+# A process that closes its connection and goes on can give no result, and is not waited for
+
+HANGS = """
+import os, signal, time
+for number in (signal.SIGUSR1, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN)
+os.closerange(0, 256)
+time.sleep({seconds})
+"""
+
+
+class Child(subprocess.Popen[bytes]):
+    """A worker process that nothing waits for but this one."""
+
+    left_behind: tuple[str, ...] = ()
+    peak_rss_bytes: int | None = None
+
+
+@pytest.fixture
+def told(no_task, monkeypatch):
+    """`told(limits, seconds)`: the last message of a process that closes all files and then sleeps,
+    and the cause."""
+    monkeypatch.setattr(supervise, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(supervise, "DUMP_SECONDS", 0.0)
+
+    def go(limits, seconds):
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                process = Child(
+                    [sys.executable, "-c", HANGS.format(seconds=seconds)],
+                    pass_fds=[theirs.fileno()], start_new_session=True,
+                )  # fmt: skip
+            try:
+                return converse(process, ours, RunTask(job=None), limits, print)
+            finally:
+                end_group(process)
+
+    return go
+
+
+def test_a_process_that_closes_all_its_files_and_hangs_is_ended(told):
+    begun = time.monotonic()
+    assert told(Limits(), 600) == (None, "closed its connection to tfopt and did not end")
+    assert time.monotonic() - begun < 60
+
+
+@pytest.mark.thorough
+def test_a_training_without_limits_is_waited_for(told):
+    assert told(NO_LIMITS, 1.5) == (None, "ended with status 0 without a result")
+
+
+def test_a_server_that_is_called_off_is_not_waited_for(told):
+    """Its chief ends once the server has closed its connection, and hangs."""
+    later = time.monotonic() + 1.5
+    limits = Limits(silence=None, called_off=lambda: "ended" if time.monotonic() > later else None)
+    assert told(limits, 20) == (None, "ended")
 
 
 # Who is said to be missing when a cluster does not form

@@ -1,15 +1,14 @@
-"""A run that is cut short or stopped, and what is said of it."""
+"""A run that is cut short, and what is said of it."""
 
 import time
 from time import perf_counter_ns
 
 import attrs
-import numpy as np
 import pytest
-from support.in_process import build_here, train_here
+from support.in_process import build_here
 from support.lazy_modules import keras
+from support.small_workloads import line
 
-from tfopt_core import Workload
 from tfopt_core.errors import TfoptError
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.statistics.fit_figures import summarize
@@ -31,14 +30,9 @@ class Counts(Plugin):
 
 
 def small_workload(**changes):
-    x = np.random.default_rng(0).normal(size=(4 * STEPS, 3)).astype("float32")
-
-    def build_model():
-        return keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
-
-    plain = {"train": (x, x[:, :1]), "validation": (x, x[:, :1]), "build_model": build_model,
-             "optimizer": "sgd", "loss": "mse"}  # fmt: skip
-    return Workload(**{**plain, **changes})
+    """A line through points, which are the validation data too."""
+    given = line(4 * STEPS)
+    return attrs.evolve(given, **{"validation": given.train, **changes})
 
 
 @pytest.mark.thorough
@@ -70,9 +64,8 @@ def test_what_callbacks_do_between_epochs_is_no_step_and_no_validation(tmp_path,
         def on_epoch_end(self, epoch, logs=None):
             time.sleep(BETWEEN_SECONDS)
 
-    workload = small_workload(callbacks=lambda: [Slow()])
-    if not validation:
-        workload = attrs.evolve(workload, validation=None)
+    given = {} if validation else {"validation": None}
+    workload = small_workload(callbacks=lambda: [Slow()], **given)
     built = build_here(workload, folder=tmp_path, epochs=3)
     outcome = train(built, perf_counter_ns(), lambda message: None)
     assert len(outcome.edge_seconds) == 2
@@ -94,31 +87,3 @@ def test_a_cut_run_that_diverged_is_no_sample(tmp_path):
             lambda message: None,
             cuts_short=lambda blocks: sum(block.steps for block in blocks) > 10,
         )
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class Stops(Plugin):
-    """Stops after an epoch, for two reasons."""
-
-    last: int
-
-    @hookimpl
-    def on_epoch_end(self, epoch, control):
-        if epoch == self.last:
-            control.stop("enough")
-            control.stop("too much")
-
-
-@pytest.mark.tensorflow
-def test_stop_ends_the_training_after_that_epoch_with_the_first_reason(tmp_path):
-    calls = []
-    records = keras.callbacks.LambdaCallback(
-        on_train_begin=lambda logs: calls.append("begin"),
-        on_epoch_end=lambda epoch, logs: calls.append(epoch),
-        on_train_end=lambda logs: calls.append("end"),
-    )
-    given = small_workload(callbacks=lambda: [records])
-    _, outcome = train_here(given, Stops(last=1), folder=tmp_path, epochs=5)
-    assert outcome.epochs == 2
-    assert outcome.stop_reason == "enough"
-    assert calls == ["begin", 0, 1, "end"]

@@ -11,6 +11,7 @@ import attrs
 import numpy as np
 import pytest
 from support.in_process import refuse_stages_behind_a_copy, script_job
+from support.lazy_modules import keras, tf
 from support.real_process import python
 from tfopt_data.cache import Cache
 from tfopt_data.frozen_features import FrozenFeatures
@@ -65,8 +66,6 @@ def examples(count: int = 96) -> tuple[Any, Any]:
 
 
 def network(**options: Any) -> Any:
-    import keras
-
     keras.utils.set_random_seed(SEED)
     model = keras.Sequential(
         [keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(2)]
@@ -78,8 +77,6 @@ def network(**options: Any) -> Any:
 
 
 def histories(*fits: dict[str, Any]) -> list[dict[str, list[float]]]:
-    import keras
-
     made = network()
     found = []
     for arguments in fits:
@@ -89,9 +86,6 @@ def histories(*fits: dict[str, Any]) -> list[dict[str, list[float]]]:
 
 
 def forms() -> dict[str, Any]:
-    import keras
-    import tensorflow as tf
-
     keras.utils.set_random_seed(SEED)  # a shuffle's own seed is combined with the global one
     x, y = examples()
 
@@ -116,8 +110,6 @@ def forms() -> dict[str, Any]:
 @pytest.mark.parametrize("form", ["arrays", "data set"])
 def test_class_weights_are_in_the_data_before_their_copy_to_a_device(tmp_path, form, monkeypatch):
     def fit() -> dict[str, Any]:
-        import tensorflow as tf
-
         x, y = examples()
         of_form = {"x": x, "y": y, "shuffle": False}  # whose order the copy changes
         if form == "data set":
@@ -133,9 +125,6 @@ def test_class_weights_are_in_the_data_before_their_copy_to_a_device(tmp_path, f
 
 def shuffled_before_a_look() -> Any:
     """A data set whose shuffle has drawn twice before `fit`, as where a layer is adapted to it."""
-    import keras
-    import tensorflow as tf
-
     keras.utils.set_random_seed(SEED)
     data = tf.data.Dataset.from_tensor_slices(examples()).map(lambda x, y: (x + 1.0, y))
     data = data.shuffle(96).batch(20)
@@ -164,8 +153,6 @@ class FitOfSession:
                 call = workload.call.short(2, how["batches"])
 
                 def of_fit(job: Job) -> Any:
-                    import keras
-
                     keras.utils.set_random_seed(SEED)
                     ended, batches = part != "training", how["batches"]
                     return type(workload).of(made, call, ended=ended, batches=batches)
@@ -193,8 +180,6 @@ def certificate_of(
 
 @pytest.mark.thorough
 def test_a_fit_whose_data_were_read_before_is_replayed_in_their_own_order(tmp_path):
-    import tensorflow as tf
-
     def fit() -> None:
         data = shuffled_before_a_look()
         network().fit(data.map(lambda x, y: (tf.ensure_shape(x, (None, 8)), y)), verbose=0)
@@ -212,8 +197,6 @@ class LosesABatch(Plugin):
 
 @pytest.mark.thorough
 def test_examples_that_a_stack_loses_are_told_of_data_that_go_on_each_time_they_are_read(tmp_path):
-    import tensorflow as tf
-
     def fit() -> None:
         data = tf.data.Dataset.from_tensor_slices(examples()).shuffle(96).ignore_errors().batch(20)
         network().fit(data, verbose=0)
@@ -239,8 +222,6 @@ def test_a_fit_is_certified_as_it_trains(tmp_path, form, batches, steps):
 
 
 def test_precision_is_in_effect_inside_and_not_after(tmp_path):
-    import keras
-
     with session(tmp_path, MixedPrecision(policy="mixed_bfloat16")) as (_, fits):
         made = network()
         made.fit(*examples(), verbose=0)
@@ -250,8 +231,6 @@ def test_precision_is_in_effect_inside_and_not_after(tmp_path):
 
 
 def test_the_layers_of_a_built_model_get_the_policy_when_fit_is_called(tmp_path):
-    import keras
-
     plugin = MixedPrecision(policy="mixed_bfloat16", scope="layers")
     with session(tmp_path, plugin) as (_, fits):
         made = network()
@@ -267,8 +246,6 @@ def test_the_layers_of_a_built_model_get_the_policy_when_fit_is_called(tmp_path)
 
 
 def test_everything_is_given_back(tmp_path):
-    import keras
-
     before = (keras.Model.fit, keras.Model.compile, keras.Model.train_on_batch)
     update = keras.optimizers.Optimizer.apply
     with session(tmp_path):
@@ -345,8 +322,6 @@ def test_validations_that_a_plugin_wraps_are_traced_in_each_fit_and_given_back(t
     ids=lambda plugin: type(plugin).__name__,
 )
 def test_a_second_fit_has_the_effect_that_an_earlier_one_traced(tmp_path, plugin):
-    import tensorflow as tf
-
     with session(tmp_path, plugin) as (_, fits):
         made = network()
         made.layers[0].trainable = False
@@ -366,8 +341,6 @@ def test_a_model_that_was_compiled_before_trains_with_the_stack(tmp_path):
 
 
 def test_a_loaded_model_keeps_how_it_was_compiled(tmp_path):
-    import keras
-
     network(optimizer="adam").save(tmp_path / "model.keras")
     with session(tmp_path):
         loaded = keras.models.load_model(tmp_path / "model.keras")
@@ -387,8 +360,6 @@ def test_a_schedule_replaces_the_rate_of_a_fresh_optimizer_and_is_kept_by_the_ne
 
 
 def test_a_fit_within_a_fit_is_part_of_it(tmp_path):
-    import keras
-
     inner = network()
 
     class Distill(keras.callbacks.Callback):
@@ -401,8 +372,6 @@ def test_a_fit_within_a_fit_is_part_of_it(tmp_path):
 
 
 def test_a_model_with_a_fit_of_its_own_passes_through(tmp_path):
-    import keras
-
     class Own(keras.Sequential):
         def fit(self, *given: Any, **named: Any) -> Any:
             return super().fit(*given, **named)
@@ -424,17 +393,12 @@ def test_a_nan_loss_is_noted_and_ends_nothing(tmp_path):
 
 
 def test_an_uncompiled_model_is_said(tmp_path):
-    import keras
-
     with session(tmp_path), pytest.raises(WorkloadError, match="is not compiled"):
         keras.Sequential([keras.layers.Dense(1)]).fit(*examples(), verbose=0)
 
 
 @functools.cache
 def replacing() -> Any:
-    import attrs
-    import keras
-
     @attrs.frozen(kw_only=True, eq=False)
     class Other(Plugin):
         @hookimpl
@@ -449,15 +413,14 @@ def test_another_model_than_the_script_s_is_refused(tmp_path):
         network().fit(*examples(), verbose=0)
 
 
-def test_plugins_hear_of_epochs_and_may_stop(tmp_path):
-    import attrs
-
+def test_plugins_hear_of_epochs_and_the_first_to_stop_names_the_reason(tmp_path):
     @attrs.frozen(kw_only=True, eq=False)
     class Stop(Plugin):
         @hookimpl
         def on_epoch_end(self, run: RunContext, epoch: int, control: Control) -> None:
             if epoch == 1:
                 control.stop("enough")
+                control.stop("too much")
 
         @hookimpl
         def report_effect(self, run: RunContext) -> Effect:
@@ -472,8 +435,6 @@ def test_plugins_hear_of_epochs_and_may_stop(tmp_path):
 
 @pytest.mark.thorough
 def test_whatever_a_callback_raises_the_model_is_as_it_was_compiled(tmp_path):
-    import keras
-
     class Failing(keras.callbacks.Callback):
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             raise KeyboardInterrupt
@@ -543,8 +504,6 @@ def cut_short(folder: Path) -> Iterator[list[Any]]:
 
 
 def test_a_run_that_is_cut_short_validates_as_the_script_does(tmp_path):
-    import tensorflow as tf
-
     x, y = examples(1200)
     endless = tf.data.Dataset.from_tensor_slices((x, y)).batch(32).repeat()
     with cut_short(tmp_path) as fits:
@@ -624,8 +583,6 @@ def test_an_error_of_a_dry_fit_that_a_plugin_may_have_caused_is_none_that_a_scri
 
 
 def test_effects_of_several_fits_say_where_a_plugin_had_none(tmp_path):
-    import keras
-
     from tfopt_core.scripts.fitting import effects_of
 
     class EachBatch(keras.callbacks.Callback):
@@ -643,8 +600,6 @@ def test_effects_of_several_fits_say_where_a_plugin_had_none(tmp_path):
 
 
 def test_a_data_set_that_maps_its_arrays_is_known_by_what_it_yields(tmp_path):
-    import tensorflow as tf
-
     x, y = examples()
     mapped = tf.data.Dataset.from_tensor_slices((x[:, 0], y)).batch(32)
     mapped = mapped.map(lambda a, b: (tf.repeat(a[:, None], 8, axis=1), b))

@@ -67,7 +67,7 @@ class FakeRunner:
         self.number += 1
         if self.fits is not None:
             of_fits = [make_outcome(wall_seconds=each, name="fit") for each in self.fits]
-            return outcome(RunReport(
+            return ended_with(RunReport(
                 wall_seconds=sum(self.fits), cpu_seconds=0.0, peak_rss_bytes=1, effects={},
                 fits=tuple(of_fits),
             ))  # fmt: skip

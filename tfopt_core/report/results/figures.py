@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from statistics import fmean, geometric_mean
 
@@ -92,18 +91,17 @@ class _Sides:
             change, text = turn
             low, high = sorted(map(change, (found.low, found.high)))
             gain, interval = text(change(found.ratio)), f"{text(low)} to {text(high)}"
-        read = functools.partial(_figure, figure=figure)
+
+        def read(run: RunResult) -> float | None:
+            # what the pairs compare; a run of a script may hold no fit
+            return FIGURES[figure](run) if run.fits else getattr(run, figure, None)
+
         return self.row(label, read, show, gain=gain, interval=interval, mean=_mean_of_ratios)
 
 
 def _mean_of_ratios(values: Sequence[float]) -> float:
     """Return the mean whose ratio is the mean ratio of the pairs: the geometric one."""
     return geometric_mean(values) if 0 < min(values) < max(values) else fmean(values)
-
-
-def _figure(run: RunResult, figure: str) -> float | None:
-    """Return what the pairs compare; a run of a script may hold no fit."""
-    return FIGURES[figure](run) if run.fits else getattr(run, figure, None)
 
 
 def _of_fit(read: Callable[[FitResult], float | None]) -> Read:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from statistics import fmean, geometric_mean
-
-import attrs
+from typing import NamedTuple
 
 from tfopt_core.report.style import units
 from tfopt_core.statistics.figures import FIGURES
@@ -28,8 +27,7 @@ CHANGE: Turn = (lambda ratio: 1 / ratio - 1, units.percent_text)
 _NO_METRICS = frozenset({"lr", "learning_rate"})
 
 
-@attrs.frozen
-class Row:
+class Row(NamedTuple):
     """One line of the table as text; `gain` is empty where the pairs show none, and `interval` if
     the gain has none."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-import attrs
-
 from tfopt_core.diagnosis.draft import NothingToMeasure
 from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.machine import machine_in_words
@@ -100,10 +98,8 @@ def _baseline(results: Results) -> str:
 
 
 def _figures(results: Results) -> Iterator[TablePart | Line]:
-    groups = tuple(tuple(map(attrs.astuple, rows)) for rows in figure_groups(results))
-    if groups:
-        head = ("", "baseline", "optimized", "gain", "interval")
-        yield TablePart(head, groups, roomy=1)
+    if groups := figure_groups(results):
+        yield TablePart(("", "baseline", "optimized", "gain", "interval"), groups, roomy=1)
         yield Line(_caption(results), "dim")
 
 

@@ -22,7 +22,6 @@ from tfopt_core.report.style.console import make_console
 if TYPE_CHECKING:
     from tfopt_core.statistics.results import Results
 
-STANDARD_OUTPUT = "-"
 # The file in which a step of a GitHub workflow collects its summary.
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 # Of the JSON of commands that list or plan: plugins, recipes, doctor, plan.
@@ -104,8 +103,8 @@ def check_writable(option: str, path: Path | None) -> None:
 
     :raises InputError: naming option and path.
     """
-    if path is None or str(path) == "-":
-        return  # nothing, or standard output
+    if path is None or _is_stdout(path):
+        return
     folder = path.absolute().parent
     if os.path.isdir(path):
         raise InputError(f'{option}: "{path}" is a folder')
@@ -123,7 +122,7 @@ def check_writable(option: str, path: Path | None) -> None:
 
 
 def _is_stdout(path: Path | None) -> bool:
-    return path is not None and str(path) == STANDARD_OUTPUT
+    return path is not None and str(path) == "-"
 
 
 def _is_printed(markdown_path: Path | None) -> bool:

@@ -157,7 +157,8 @@ def _parts(diagnosed: Diagnosed) -> RenderableType:
     alone = f"read alone, a batch takes {units.seconds_text(diagnosed.data_seconds)}"
     notes = [f"{alone}; medians of {units.counted(len(diagnosed.rounds), 'round')}"]
     parts = {name: getattr(diagnosed, name) for name in SIGNS}
-    if noisy := [name for name, part in parts.items() if part.within_noise and part.share > 0]:
+    # a round measured none of it
+    if noisy := [name for name, part in parts.items() if part.low <= 0 < part.share]:
         notes.append(f"{' and '.join(noisy)}: too small to measure")
     return Group(grid(rows), *(words(note, "dim") for note in notes))
 

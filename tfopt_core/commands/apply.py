@@ -39,8 +39,8 @@ PLAN = "looking at {script} and trying what it proposes for about a minute, then
 @shared.module_option
 @shared.set_option
 @click.option(
-    "--script", metavar="FILE", help="Measure this script with the recipe's plugins.",
-    shell_complete=shared.files,
+    "--script", type=click.Path(), metavar="FILE",
+    help="Measure this script with the recipe's plugins.",
 )  # fmt: skip
 @click.option(
     "--epochs", type=click.IntRange(min=1), metavar="N",
@@ -107,10 +107,9 @@ def apply(
     """
     from tfopt_core.diagnosis.draft import NothingToMeasure
     from tfopt_core.report.diagnosis import render_nothing_in_full
-    from tfopt_core.report.html.page import html_page, nothing_page
-    from tfopt_core.report.results.answer import render_answer, render_nothing
-    from tfopt_core.report.results.markdown import markdown_nothing, markdown_report
-    from tfopt_core.report.results.pages import render_summary
+    from tfopt_core.report.html.page import nothing_page
+    from tfopt_core.report.results.answer import render_nothing
+    from tfopt_core.report.results.markdown import markdown_nothing
 
     asked = ApplyOptions(**options)
     results = conduct(asked, make_console(stderr=True, quiet=quiet))
@@ -122,12 +121,7 @@ def apply(
             lambda: markdown_nothing(results),
         )
         return 0 if require is None else 1
-    files.show(
-        render_summary(results) if verbose else render_answer(results, _recipe_of(asked)),
-        results,
-        lambda: html_page(results, _recipe_of(asked)),
-        lambda: markdown_report(results),
-    )
+    files.show_results(results, _recipe_of(asked), verbose=verbose)
     code = exit_code(results, require)
     if require is not None and code == 1:
         _, statement = judged(results.comparison, require)

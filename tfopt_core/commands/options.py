@@ -32,14 +32,10 @@ def shipped_names(context: click.Context, parameter: click.Parameter, incomplete
     ]
 
 
-def files(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
-    """Return what has the shell complete files."""
-    return [CompletionItem(incomplete, type="file")]
-
-
 def recipes_and_files(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
     """Return the recipes that ship, and what has the shell complete files."""
-    return [*files(context, parameter, incomplete), *shipped_names(context, parameter, incomplete)]
+    files = CompletionItem(incomplete, type="file")
+    return [files, *shipped_names(context, parameter, incomplete)]
 
 
 def plugin_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:

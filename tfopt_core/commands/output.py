@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Set
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from rich.console import RenderableType
@@ -19,7 +19,9 @@ from tfopt_core.errors import InputError
 from tfopt_core.files import write_text
 from tfopt_core.report.style.console import make_console
 
-STANDARD_OUTPUT = "-"
+if TYPE_CHECKING:
+    from tfopt_core.statistics.results import Results
+
 # The file in which a step of a GitHub workflow collects its summary.
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 # Of the JSON of commands that list or plan: plugins, recipes, doctor, plan.
@@ -76,6 +78,21 @@ class ReportFiles:
         if self.html_path is not None:
             write_text(self.html_path, html(), replace=True)
 
+    def show_results(self, results: Results, target: str | None = None, *, verbose: bool) -> None:
+        """Print the answer of a measurement, or all of it, and write the files that are asked for.
+
+        :param target: what `tfopt train` is given to train with the stack; None if unknown.
+        """
+        from tfopt_core.report.html.page import html_page
+        from tfopt_core.report.results.answer import render_answer
+        from tfopt_core.report.results.markdown import markdown_report
+        from tfopt_core.report.results.pages import render_summary
+
+        page = render_summary(results) if verbose else render_answer(results, target)
+        self.show(
+            page, results, lambda: html_page(results, target), lambda: markdown_report(results)
+        )
+
     def show_list(self, page: RenderableType, **data: Any) -> None:
         """Print the page of a command that lists or plans, and write these data."""
         self.show(page, {"schema_version": LIST_VERSION, **data})
@@ -86,8 +103,8 @@ def check_writable(option: str, path: Path | None) -> None:
 
     :raises InputError: naming option and path.
     """
-    if path is None or str(path) == "-":
-        return  # nothing, or standard output
+    if path is None or _is_stdout(path):
+        return
     folder = path.absolute().parent
     if os.path.isdir(path):
         raise InputError(f'{option}: "{path}" is a folder')
@@ -105,7 +122,7 @@ def check_writable(option: str, path: Path | None) -> None:
 
 
 def _is_stdout(path: Path | None) -> bool:
-    return path is not None and str(path) == STANDARD_OUTPUT
+    return path is not None and str(path) == "-"
 
 
 def _is_printed(markdown_path: Path | None) -> bool:

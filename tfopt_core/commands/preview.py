@@ -15,7 +15,7 @@ from tfopt_core.report.style.console import make_console
 
 
 @click.command()
-@click.argument("target", metavar="TARGET", shell_complete=shared.files)
+@click.argument("target", metavar="TARGET", type=click.Path())
 @click.argument("arguments", metavar="[-- ARGS]", nargs=-1, type=click.UNPROCESSED)
 @shared.module_option
 @shared.set_option

@@ -48,27 +48,19 @@ def report(id_: str, files: ReportFiles, project: Path | None, verbose: bool, de
 
     ID is an id that `tfopt runs` lists, the start or the end of one, or `last`.
     """
-    from tfopt_core.report.html.page import html_page
-    from tfopt_core.report.results.answer import render_answer
-    from tfopt_core.report.results.markdown import markdown_report
-    from tfopt_core.report.results.pages import render_interim, render_summary
+    from tfopt_core.report.results.pages import render_interim
     from tfopt_core.statistics.results import Results
 
     found = _stored(id_, project)
-    if not isinstance(found, Results):
-        if files.html_path is not None or files.markdown_path is not None:
-            raise InputError(
-                f'"{found.measurement.id}" is unfinished, so there is nothing to report yet; '
-                "without --html and --markdown its runs are listed"
-            )
-        files.show(render_interim(found), found)
+    if isinstance(found, Results):
+        files.show_results(found, verbose=verbose)
         return
-    files.show(
-        render_summary(found) if verbose else render_answer(found),
-        found,
-        html=lambda: html_page(found),
-        markdown=lambda: markdown_report(found),
-    )
+    if files.html_path is not None or files.markdown_path is not None:
+        raise InputError(
+            f'"{found.measurement.id}" is unfinished, so there is nothing to report yet; '
+            "without --html and --markdown its runs are listed"
+        )
+    files.show(render_interim(found), found)
 
 
 @click.command()

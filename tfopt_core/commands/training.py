@@ -205,7 +205,7 @@ def checkpoints_of(
     """Return the checkpoints that the options ask for, None if none are wanted.
 
     :param results: the folder of the project's results.
-    :raises InputError: see `open_checkpoints`.
+    :raises InputError: for a script, and as `open_checkpoints`.
     """
     if not resume and folder is None:
         return None

@@ -51,9 +51,7 @@ def epoch_parts(
         note = f"not timed: for one batch evaluate {describe(error)}"
         return (*parts, *(EpochPart(name=name, note=note) for name in names))
     for name, callback in zip(names, built.training.callbacks, strict=True):
-        if not _sends(callback) and (
-            writes_elsewhere(callback) or all_callbacks or _harmless(callback)
-        ):
+        if _may_be_called(callback, all_callbacks):
             parts.append(_callback(built, callback, name, logs, batches))
     why = (
         "not timed: it is not called at the end of an epoch here, since it may write where the "
@@ -185,18 +183,16 @@ def _seconds(call: Callable[..., Any], *arguments: Any) -> float:
     return (perf_counter_ns() - begin) / 1e9
 
 
-def _harmless(callback: Any) -> bool:
-    """Return whether this is a callback of Keras that calls no function of the workload."""
+def _may_be_called(callback: Any, all_callbacks: bool) -> bool:
+    """Return whether calls of a callback do no harm: it sends nothing, and is one of Keras that
+    calls no function of the workload, unless what it writes stays apart."""
     import keras
 
-    ours = type(callback).__module__.startswith("keras.")
-    return ours and not isinstance(callback, keras.callbacks.LambdaCallback)
-
-
-def _sends(callback: Any) -> bool:
-    import keras
-
-    return isinstance(callback, keras.callbacks.RemoteMonitor)
+    if isinstance(callback, keras.callbacks.RemoteMonitor):
+        return False
+    of_keras = type(callback).__module__.startswith("keras.")
+    harmless = of_keras and not isinstance(callback, keras.callbacks.LambdaCallback)
+    return harmless or all_callbacks or bool(_path_attribute(callback))
 
 
 def _names(callbacks: Sequence[Any]) -> list[str]:
@@ -225,22 +221,23 @@ def with_files_in(built: Built, folder: Path) -> Built:
     return attrs.evolve(built, training=attrs.evolve(built.training, callbacks=callbacks))
 
 
-def writes_elsewhere(callback: Any) -> bool:
-    """Return whether the callback is one of those that `with_files_in` copies."""
-    import keras
+def _path_attribute(callback: Any) -> str:
+    """Return the attribute in which a callback of Keras keeps where it writes; "" for any other."""
+    from keras import callbacks
 
-    kinds = keras.callbacks
-    return isinstance(
-        callback,
-        kinds.ModelCheckpoint | kinds.CSVLogger | kinds.TensorBoard | kinds.BackupAndRestore,
-    )
+    attributes = {
+        callbacks.ModelCheckpoint: "filepath", callbacks.CSVLogger: "filename",
+        callbacks.TensorBoard: "log_dir", callbacks.BackupAndRestore: "backup_dir",
+    }  # fmt: skip
+    return next((name for kind, name in attributes.items() if isinstance(callback, kind)), "")
 
 
 def _elsewhere(callback: Any, folder: Path) -> Any:
     """Return a copy of this callback that writes into a folder, or itself if it does not write."""
     import keras
 
-    if not writes_elsewhere(callback):
+    attribute = _path_attribute(callback)
+    if not attribute:
         return callback
     folder.mkdir(parents=True, exist_ok=True)
     if isinstance(callback, keras.callbacks.BackupAndRestore):
@@ -250,11 +247,5 @@ def _elsewhere(callback: Any, folder: Path) -> Any:
             delete_checkpoint=callback.delete_checkpoint,
         )  # fmt: skip
     other = copy.copy(callback)
-    for kind, attribute in (
-        (keras.callbacks.ModelCheckpoint, "filepath"),
-        (keras.callbacks.CSVLogger, "filename"),
-        (keras.callbacks.TensorBoard, "log_dir"),
-    ):
-        if isinstance(callback, kind):
-            setattr(other, attribute, str(folder / Path(getattr(callback, attribute)).name))
+    setattr(other, attribute, str(folder / Path(getattr(callback, attribute)).name))
     return other

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-
-import attrs
 
 from tfopt_core.data import Batch, Cache, DataPlan, Map, MapExamples, Opaque, Prefetch
 from tfopt_core.data.anatomy import function_graph, random_ops, still
@@ -28,25 +26,17 @@ PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc", "NumpyFunc"}
 _ONE_EXAMPLE = ("Decode", "ReadFile", "Parse", "ExtractJpeg", "IO>", "RegexFullMatch")
 
 
-@attrs.frozen(eq=False)
-class StageCost:
-    """The seconds that one stage of a plan computes for a step."""
-
-    stage: Stage
-    index: int
-    step_seconds: float
-
-
-def stage_costs(plan: DataPlan) -> tuple[StageCost, ...]:
-    """Return the cost in a step of each stage that calls a function.
+def stage_costs(plan: DataPlan) -> dict[int, float]:
+    """Return the seconds that each stage computes for a step that calls a function, by its place
+    among the plan's stages.
 
     Stages are timed without shuffling, caching and prefetching; a parallel stage runs as it is set.
     Empty if the plan cannot be divided into stages.
     """
     bare = still(plan)
-    costs, batch = [], bare.batch_size or (1 if bare.source.batched else None)
+    costs, batch = dict[int, float](), bare.batch_size or (1 if bare.source.batched else None)
     if bare.source.origin == "pydataset" or batch is None:
-        return ()
+        return {}
     before: tuple[int, float] | None = None
     for index, stage in enumerate(bare.stages):
         if index == 0 or _called(stage) is None:
@@ -60,8 +50,8 @@ def stage_costs(plan: DataPlan) -> tuple[StageCost, ...]:
         after = _alone(bare, index + 1, size)
         before = (index + 1, after)
         place = next(i for i, other in enumerate(plan.stages) if other is stage)
-        costs.append(StageCost(stage, place, max(0.0, after - so_far)))
-    return tuple(costs)
+        costs[place] = max(0.0, after - so_far)
+    return costs
 
 
 def _alone(plan: DataPlan, end: int, size: int) -> float:
@@ -85,18 +75,22 @@ def _timed(data: Any) -> float:
 
 
 def plan_findings(
-    split: str, plan: DataPlan, costs: Sequence[StageCost], step_seconds: float, waits: bool
+    split: str, plan: DataPlan, costs: Mapping[int, float], step_seconds: float, waits: bool
 ) -> Iterator[Finding]:
     """Yield what is worth naming in the plan of a split.
 
-    :param costs: the costs of the plan's stages; empty if they were not timed.
+    :param costs: of the plan's stages, see `stage_costs`; empty if they were not timed.
     :param waits: whether a step waits for these data long enough to report it.
     """
     yield from _python(split, plan)
-    yield from _caches(split, plan, costs, step_seconds)
-    for cost in costs:
-        if cost.step_seconds >= WORTH * step_seconds and isinstance(cost.stage, Map):
-            yield from _map(split, plan, cost, step_seconds)
+    dear_maps = {
+        index: stage
+        for index, seconds in costs.items()
+        if seconds >= WORTH * step_seconds and isinstance(stage := plan.stages[index], Map)
+    }
+    yield from _caches(split, plan, costs, dear_maps)
+    for index, stage in dear_maps.items():
+        yield from _map(split, plan, index, stage, costs[index])
     last = plan.lowering_order()[-1]
     if waits and not isinstance(last, Prefetch) and plan.source.origin != "pydataset":
         yield Finding(
@@ -151,7 +145,7 @@ def _has_generator(source: Any) -> bool:
 
 
 def _caches(
-    split: str, plan: DataPlan, costs: Sequence[StageCost], step_seconds: float
+    split: str, plan: DataPlan, costs: Mapping[int, float], dear_maps: Mapping[int, Map]
 ) -> Iterator[Finding]:
     for place, cache in enumerate(plan.stages):
         if not isinstance(cache, Cache):
@@ -172,36 +166,32 @@ def _caches(
                     f"at random ({', '.join(ops[:2])}): what the first epoch drew is repeated",
                     mend="cache before what is random",
                 )  # fmt: skip
-        for cost in costs:
-            late = cost.index > place and cost.step_seconds >= WORTH * step_seconds
-            if late and isinstance(cost.stage, Map) and not random_ops(plan, cost.index):
+        for index, late in dear_maps.items():
+            if index > place and not random_ops(plan, index):
                 yield Finding(
-                    kind="misplaced-cache", split=split, place=place_of(cost.stage.function),
-                    detail=f"{function_name(cost.stage.function)} always makes the same, and "
-                    f"stands behind the cache: {_ms(cost.step_seconds)} of each step",
+                    kind="misplaced-cache", split=split, place=place_of(late.function),
+                    detail=f"{function_name(late.function)} always makes the same, and "
+                    f"stands behind the cache: {_ms(costs[index])} of each step",
                     mend="cache behind it",
                 )  # fmt: skip
 
 
-def _map(split: str, plan: DataPlan, cost: StageCost, step_seconds: float) -> Iterator[Finding]:
-    stage = cost.stage
-    assert isinstance(stage, Map)
+def _map(split: str, plan: DataPlan, index: int, stage: Map, seconds: float) -> Iterator[Finding]:
     name, place = function_name(stage.function), place_of(stage.function)
     if stage.parallel is None:
         yield Finding(
             kind="sequential-map", split=split, place=place,
-            detail=f"{name} is called for one element after another: "
-            f"{_ms(cost.step_seconds)} a step",
+            detail=f"{name} is called for one element after another: {_ms(seconds)} a step",
             mend="num_parallel_calls=tf.data.AUTOTUNE",
         )  # fmt: skip
-    ops = _ops(plan, cost.index)
+    ops = _ops(plan, index)
     single = any(op.startswith(_ONE_EXAMPLE) or op in PYTHON_OPS for op in ops)
-    batched_later = any(isinstance(later, Batch) for later in plan.stages[cost.index + 1 :])
+    batched_later = any(isinstance(later, Batch) for later in plan.stages[index + 1 :])
     if isinstance(stage, MapExamples) and batched_later and ops and not single:
         yield Finding(
             kind="unbatched-map", split=split, place=place,
             detail=f"{name} is called for each of the {plan.batch_size} examples of a batch: "
-            f"{_ms(cost.step_seconds)} for a step",
+            f"{_ms(seconds)} for a step",
             mend="batch first and compute whole batches, if it allows that",
         )  # fmt: skip
 

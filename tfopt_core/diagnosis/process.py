@@ -16,7 +16,7 @@ from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.outcomes import error_of
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
-from tfopt_core.workers.spawn import ProcessOutcome, Runner
+from tfopt_core.workers.spawn import Runner
 from tfopt_core.workers.task import DiagnoseTask
 
 OnPhase = Callable[[str], None]
@@ -63,8 +63,11 @@ def diagnose(
     )
     if isinstance(outcome.message, Diagnosed):
         diagnosed = outcome.message
-    elif measured is not None:
-        diagnosed = _without_answers(measured, asking, outcome)
+    elif measured is not None:  # the plugin that was asked last ended the process
+        cause = f"the process that asked it {outcome.cause or 'failed'}"
+        silent = () if asking is None else (NoAnswer(plugin=asking, distribution="", cause=cause),)
+        warning = "the other plugins could not be asked any more"
+        diagnosed = attrs.evolve(measured, silent=silent, warnings=(*measured.warnings, warning))
     else:
         raise error_of(outcome, "the diagnosis", request)
     broken = (
@@ -81,13 +84,3 @@ def diagnose(
         },
         seconds=outcome.seconds,
     )  # fmt: skip
-
-
-def _without_answers(
-    diagnosed: Diagnosed, asking: str | None, outcome: ProcessOutcome
-) -> Diagnosed:
-    """Return the diagnosis without the plugins' answers, if one of them ended the process."""
-    cause = f"the process that asked it {outcome.cause or 'failed'}"
-    silent = () if asking is None else (NoAnswer(plugin=asking, distribution="", cause=cause),)
-    warning = "the other plugins could not be asked any more"
-    return attrs.evolve(diagnosed, silent=silent, warnings=(*diagnosed.warnings, warning))

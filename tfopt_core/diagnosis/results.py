@@ -40,11 +40,6 @@ class StepPart:
     low: float
     high: float
 
-    @property
-    def within_noise(self) -> bool:
-        """Whether a round measured none of it."""
-        return self.low <= 0
-
 
 @attrs.frozen(kw_only=True)
 class EpochPart:

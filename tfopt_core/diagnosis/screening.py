@@ -69,7 +69,8 @@ def screened(
     """
     screening = _Screening(draft, attempt, on_try, why_not_try)
     screening.try_exact()
-    screening.try_additions()
+    # each of the others makes a claim of its own
+    screening.try_alone(_most_first(draft.additions))
     stays, left_out = screening.stays, screening.left_out
     if not stays.extended and measure_anyway and screening.cheapest is not None:
         stays = attrs.evolve(screening.cheapest[1], hopeful=False)
@@ -103,7 +104,7 @@ class _Screening:
     def try_exact(self) -> None:
         """Try the exact plugins."""
         ordered = _most_first(self.draft.stack)
-        self._try_alone(ordered[:1])
+        self.try_alone(ordered[:1])
         left = ordered[1:]
         several = [one for one in left if not self._why_saved(one)]
         together: tuple[str, Estimate | None] = ("", None)
@@ -111,16 +112,11 @@ class _Screening:
             together = self._try(several)
             if not together[0]:
                 left = [one for one in left if one not in several]
-        self._try_alone(left, *together)
+        self.try_alone(left, *together)
 
-    def try_additions(self) -> None:
-        """Try what is not exact, one by one: each makes a claim of its own."""
-        self._try_alone(_most_first(self.draft.additions), adds=True)
-
-    def _try_alone(
-        self, several: Sequence[Suggestion], why: str = "", takes: Estimate | None = None,
-        *, adds: bool = False,
-    ) -> None:  # fmt: skip
+    def try_alone(
+        self, several: Sequence[Suggestion], why: str = "", takes: Estimate | None = None
+    ) -> None:
         """Try plugins one by one, while there is time.
 
         :param why: why they did not stay when they were tried together, "" if they were not, and
@@ -128,17 +124,17 @@ class _Screening:
         """
         for one in several:
             if saved := self._why_saved(one):
-                self._leave_out(one, saved, adds=adds)
+                self._leave_out(one, saved)
                 continue
             late = self.why_not_try(bool(self.stays.extended))
             if late and why:
-                self._leave_out(one, f"tried with others: {why}", takes, adds=adds)
+                self._leave_out(one, f"tried with others: {why}", takes)
             elif late:
-                self._leave_out(one, late, adds=adds, untried=True)
+                self._leave_out(one, late, untried=True)
             else:
-                reason, alone = self._try([one], adds=adds)
+                reason, alone = self._try([one])
                 if reason:
-                    self._leave_out(one, reason, alone, adds=adds)
+                    self._leave_out(one, reason, alone)
 
     def _why_saved(self, one: Suggestion) -> str:
         """Return why a plugin could gain nothing on top of what stays; empty if it may.
@@ -160,35 +156,34 @@ class _Screening:
         )
 
     def _leave_out(
-        self, one: Suggestion, why: str, takes: Estimate | None = None, *, adds: bool = False,
-        untried: bool = False,
-    ) -> None:  # fmt: skip
-        note = self._note(one, adds=adds)
-        self.left_out.append(LeftOut(one.plugin, note + why, takes, untried=untried))
+        self, one: Suggestion, why: str, takes: Estimate | None = None, *, untried: bool = False
+    ) -> None:
+        self.left_out.append(LeftOut(one.plugin, self._note(one) + why, takes, untried=untried))
 
-    def _note(self, one: Suggestion, *, adds: bool) -> str:
+    def _note(self, one: Suggestion) -> str:
         """Return with which settings a plugin is tried that is tried with two."""
         kinds = (self.draft.stack, self.draft.additions)
         if not all(one.plugin in [each.plugin for each in kind] for kind in kinds):
             return ""
-        return OTHERWISE if adds else EXACTLY
+        return EXACTLY if one.is_exact else OTHERWISE
 
-    def _try(
-        self, several: Sequence[Suggestion], *, adds: bool = False
-    ) -> tuple[str, Estimate | None]:
+    def _try(self, several: Sequence[Suggestion]) -> tuple[str, Estimate | None]:
         """Try plugins at once on top of what stays, of which those stay that take effect.
 
+        :param several: exact ones, or one that is not.
         :returns: why they do not stay, "" if they do, and what a training with them takes, None
             where they took no effect or nobody knows.
         """
-        names = [one.plugin for one in several]
+        names, adds = [one.plugin for one in several], not several[0].is_exact
         words = f"{', '.join(names[:-1])} and {names[-1]} together" if names[1:] else names[0]
-        otherwise = self._note(several[0], adds=adds) == OTHERWISE
+        otherwise = self._note(several[0]) == OTHERWISE
         self.on_try(f"{words}{WHERE_OTHERWISE}" if otherwise else words)
         if adds:
             candidate = attrs.evolve(self.stays, additions=(*self.stays.additions, *several))
-        else:
-            candidate = self._with_exact(several)
+        else:  # in the proposed order: all cards allow that
+            stay = (*self.stays.stack, *several)
+            stack = tuple(one for one in self.draft.stack if one in stay)
+            candidate = attrs.evolve(self.stays, stack=stack)
         try:
             tried = _with_notes_of(self.stays, self.attempt(_as_one_stack(candidate)), names)
         except TfoptError as error:
@@ -213,13 +208,6 @@ class _Screening:
         elif takes is not None and (self.cheapest is None or takes.seconds < self.cheapest[0]):
             self.cheapest = (takes.seconds, candidate)
         return why, takes
-
-    def _with_exact(self, several: Sequence[Suggestion]) -> Draft:
-        """Return what stays with further exact plugins, in the proposed order: all cards allow
-        that."""
-        stay = (*self.stays.stack, *several)
-        stack = tuple(one for one in self.draft.stack if one in stay)
-        return attrs.evolve(self.stays, stack=stack)
 
 
 def _without(gone: Sequence[Suggestion], draft: Draft) -> Draft:

@@ -187,7 +187,7 @@ class GraphLoop:
         self._function = tf.function(loop, autograph=False)
 
     def warm(self) -> None:
-        """StepTrace, and choose how many steps a call makes.
+        """Trace, and choose how many steps a call makes.
 
         :raises Exception: whatever the step raises when it is traced.
         """

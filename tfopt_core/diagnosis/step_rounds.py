@@ -48,27 +48,13 @@ LOOK_SECONDS, USUAL_STEPS = 30.0, 24
 Tell = Callable[[str], None]
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class LoopRounds:
-    """The times of the loops, and what was seen while they ran.
-
-    :param batch: the batch that was repeated.
-    :param traced: the traces of the step while it was timed.
-    """
-
-    rounds: tuple[Round, ...]
-    batch: Any
-    traced: tuple[StepTrace, ...]
-    warnings: tuple[str, ...]
-
-
 def time_rounds(
     built: Built,
     tell: Tell,
     *,
     ends_at: float | None = None,
     step_seconds: float | None = None,
-) -> LoopRounds:
+) -> TimedLoops:
     """Time `fit` over the real data and over one batch, steps in a graph, and the data alone.
 
     :param ends_at: when the time of a first look is over, by the monotonic clock. It makes fewer
@@ -78,30 +64,32 @@ def time_rounds(
     quick, begun = ends_at is not None, monotonic()
     most, budget = (QUICK_ROUNDS, QUICK_SECONDS) if quick else (ROUNDS, BUDGET_SECONDS)
     tell("tracing the step")
-    loops = _Loops(built, QUICK_SHARE if quick else 1.0)
-    rounds: list[Round] = []
+    loops = TimedLoops(built, QUICK_SHARE if quick else 1.0)
     try:
         if ends_at is not None and ends_at - begun <= USUAL_STEPS * (step_seconds or 0.0):
             tell("steps are slow: going on with fewer repetitions")
-            rounds = [loops.once(step_seconds)]
+            loops.once(step_seconds)
         else:
             loops.warm()
             begun = monotonic()
             for number in range(1, most + 1):
                 tell(f"timing the loops, round {number} of {most}")
-                rounds.append(loops.round())
+                loops.round()
                 if monotonic() - begun > budget or (ends_at is not None and monotonic() > ends_at):
                     break
     finally:
         loops.fit.finish()
-    return LoopRounds(
-        rounds=tuple(rounds), batch=loops.batch,
-        traced=tuple(loops.traced_anew), warnings=tuple(loops.warnings),
-    )  # fmt: skip
+    return loops
 
 
-class _Loops:
-    """The loops of one diagnosis, and warnings about loops that could not be timed."""
+class TimedLoops:
+    """The loops of one diagnosis, their times, and what was seen while they ran.
+
+    :ivar rounds: the times.
+    :ivar batch: the batch that is repeated.
+    :ivar traced_anew: the traces of the step while it was timed.
+    :ivar warnings: about loops that could not be timed.
+    """
 
     def __init__(self, built: Built, share: float) -> None:
         self.built = built
@@ -111,6 +99,7 @@ class _Loops:
             attrs.evolve(limit, seconds=limit.seconds * share, at_most=limit.at_most * share)
             for limit in (REAL, CACHED, GRAPH, DATA)
         )
+        self.rounds: list[Round] = []
         self.warnings: list[str] = []
         self.traced_anew: list[StepTrace] = []
         self.batch: Any = None
@@ -121,6 +110,7 @@ class _Loops:
         self._known_traces = 0
 
     def warm(self) -> None:
+        """Make the loops, and the first steps of each."""
         # a cache that is read in part discards its elements, or locks its file
         if self.built.plans["train"].fills:
             self._fill()
@@ -132,7 +122,7 @@ class _Loops:
         self.reading.run(WARM)
         self._known_traces = len(self.fit.traces)
 
-    def round(self) -> Round:
+    def round(self) -> None:
         """Time each loop once. The traces of the step meanwhile are recorded."""
         real = self._real()
         self.traced_anew += self.fit.traces[self._known_traces :]
@@ -143,10 +133,8 @@ class _Loops:
             cached = seconds_a_step(self.fit.run(self._cached, self.cached_limits), self.steps)
         self._known_traces = len(self.fit.traces)
         graph = None if self._graph is None else median(self._graph.run(self.graph_limits))
-        return Round(
-            real=real, cached=cached, graph=graph,
-            data=seconds_a_step(self.reading.run(self.data_limits), self.steps),
-        )  # fmt: skip
+        data = seconds_a_step(self.reading.run(self.data_limits), self.steps)
+        self.rounds.append(Round(real=real, cached=cached, graph=graph, data=data))
 
     def _real(self) -> float:
         """Return the seconds of a step in `fit`, with what the end of an epoch waits in the mean
@@ -159,8 +147,8 @@ class _Loops:
                 return step + waits / steps
         return seconds_a_step(epochs, steps)
 
-    def once(self, real: float | None) -> Round:
-        """Return one round of slow steps, each loop timed once, and only where it tells something.
+    def once(self, real: float | None) -> None:
+        """Make one round of slow steps, each loop timed once, and only where it tells something.
 
         Of a step of seconds, starting it is a negligible part. It waits for its input only where a
         batch that is read alone takes long.
@@ -179,7 +167,7 @@ class _Loops:
         if data > INPUT_SHARE * real and self.built.training.loop != "resident":
             repeats = repeated(self.batch, self.built.run.element_spec, self.steps)
             cached = min(real, self._second_call(repeats))
-        return Round(real=real, cached=cached, graph=None, data=data)
+        self.rounds.append(Round(real=real, cached=cached, graph=None, data=data))
 
     def _second_call(self, data: Any) -> float:
         """Return the seconds of a step in the second call over these data; the first traces."""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
-from tfopt_core.data import DataPlan
 from tfopt_core.diagnosis.input_findings import (
-    StageCost,
     plan_findings,
     retracing_findings,
     stage_costs,
 )
 from tfopt_core.diagnosis.results import VALIDATION, EpochPart
 from tfopt_core.diagnosis.step_parts import Parts
-from tfopt_core.diagnosis.step_rounds import LoopRounds
+from tfopt_core.diagnosis.step_rounds import TimedLoops
 from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.scripts.running import place_now
 from tfopt_core.training.build import Built
@@ -50,7 +49,7 @@ _MEND = "call it less often, or make it cheaper; no plugin shortens it"
 
 
 def input_findings(
-    built: Built, rounds: LoopRounds, parts: Parts, *, stages: bool
+    built: Built, loops: TimedLoops, parts: Parts, *, stages: bool
 ) -> Iterator[Finding]:
     """Yield what the data show.
 
@@ -60,16 +59,12 @@ def input_findings(
     waits = parts.input.share >= INPUT_WORTH
     heavy = parts.data_seconds >= INPUT_WORTH * parts.step_seconds
     for split, plan in built.plans.items():
-        costs = _costs(plan) if split == "train" and heavy and stages else ()
+        costs: dict[int, float] = {}
+        if split == "train" and heavy and stages:
+            with suppress(Exception):  # a stage may depend on those that are left out
+                costs = stage_costs(plan)
         yield from plan_findings(split, plan, costs, parts.step_seconds, waits and split == "train")
-    yield from retracing_findings(rounds.traced, _why_compiled_anew(built))
-
-
-def _costs(plan: DataPlan) -> tuple[StageCost, ...]:
-    try:
-        return stage_costs(plan)
-    except Exception:  # a stage may depend on those that are left out
-        return ()
+    yield from retracing_findings(loops.traced_anew, _why_compiled_anew(built))
 
 
 def _why_compiled_anew(built: Built) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import chain
 from time import monotonic, perf_counter
 from typing import Any
@@ -24,11 +24,10 @@ from tfopt_core.diagnosis.training_findings import (
     model_findings,
 )
 from tfopt_core.errors import describe
-from tfopt_core.hooks.diagnosis import Diagnosis, Finding, StepFacts
+from tfopt_core.hooks.diagnosis import Diagnosis, StepFacts
 from tfopt_core.hooks.installed.suggest import propose
 from tfopt_core.hooks.machine import available_memory_bytes
 from tfopt_core.private_api import disabled_so_far, why_without
-from tfopt_core.recipe.model import Recipe
 from tfopt_core.recipe.table import to_json
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.callbacks import batch_callbacks
@@ -58,59 +57,6 @@ def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = l
     def begin(phase: str) -> None:
         tell(Note(phase))
 
-    result, diagnosis = _measured(task, load, begin)
-    return with_suggestions(result, diagnosis, task.asked_plugins, tell)
-
-
-def with_suggestions(
-    diagnosed: Diagnosed, diagnosis: Diagnosis, asked: Sequence[str], tell: Tell
-) -> Diagnosed:
-    """Return the diagnosis with what these plugins propose.
-
-    It is sent before they are asked, so that none of them can lose it. Nothing shortens a call of
-    `fit` for one batch, most of which is what `fit` does around it.
-    """
-    tell(PartsMeasured(diagnosed))
-    if diagnosis.found("fit-for-a-batch"):
-        return diagnosed
-    proposal = propose(
-        asked, diagnosis, diagnosed.stack, tell=lambda plugin: tell(PluginAsked(plugin))
-    )
-    return attrs.evolve(
-        diagnosed,
-        suggestions=proposal.suggestions,
-        proposed_stack=proposal.stack,
-        silent=proposal.silent,
-    )
-
-
-def diagnosed_of(
-    diagnosis: Diagnosis, recipe: Recipe, settings: Mapping[str, Mapping[str, Any]], **more: Any
-) -> Diagnosed:
-    """Return the result for what plugins read of a training.
-
-    :param settings: of the plugins in effect.
-    :param more: the fields that are only in the result.
-    """
-    facts = {field.name: getattr(diagnosis, field.name) for field in attrs.fields(StepFacts)}
-    return Diagnosed(
-        **facts,
-        recipe=recipe.name,
-        recipe_sha256=recipe.sha256(),
-        workload=recipe.workload.label,
-        stack=tuple(settings),
-        resolved={name: to_json(dict(each)) for name, each in settings.items()},
-        machine=diagnosis.machine.to_dict(),
-        data={split: plan.describe() for split, plan in diagnosis.plans.items()},
-        bounds=Bounds.of(diagnosis),
-        **more,
-    )
-
-
-def _measured(
-    task: DiagnoseTask, load: Callable[[Job], Workload], begin: Callable[[str], None]
-) -> tuple[Diagnosed, Diagnosis]:
-    """Time the loops, and return what that found, also as plugins read it."""
     begun, ends_at = perf_counter(), monotonic() + LOOK_SECONDS if task.quick else None
     begin("building the model")
     workload = load(task.job)
@@ -119,23 +65,24 @@ def _measured(
     estimate = estimates(workload, without_stack(job))[0] if task.quick else None
     built = build(job, workload)
     built = with_files_in(built, built.run.folder / CALLBACK_FILES)
-    rounds = time_rounds(
+    loops = time_rounds(
         built, begin, ends_at=ends_at,
         step_seconds=None if estimate is None else estimate.step_seconds,
     )  # fmt: skip
-    parts = parts_of(rounds.rounds)
+    parts = parts_of(loops.rounds)
     begin("looking at the data and the graph")
-    graph, no_graph = _traced(built, rounds.batch)
+    graph, no_graph = _traced(built, loops.batch)
     stages = ends_at is None or monotonic() < ends_at
-    findings = [*input_findings(built, rounds, parts, stages=stages)]
+    findings = [*input_findings(built, loops, parts, stages=stages)]
     findings += model_findings(built, parts, graph)
     begin("timing validation and callbacks")
     # what a script writes stays in a private folder
-    ends = epoch_parts(built, rounds.batch, all_callbacks=task.is_private, quick=task.quick)
+    ends = epoch_parts(built, loops.batch, all_callbacks=task.is_private, quick=task.quick)
     findings += epoch_findings(ends, parts.step_seconds, built.run.steps_per_epoch)
     begin("timing matrix products")
     share, peaks = _matmul(built, graph, parts.step_seconds * parts.compute.share)
     probe = ProcessProbe(job, workload, 0)
+    layers = () if why_without("nested-layers") else nested_layers(built.model)
     diagnosis = Diagnosis(
         machine=job.machine,
         epochs=built.run.epochs,
@@ -157,28 +104,71 @@ def _measured(
         batch_callbacks=batch_callbacks(built.training.callbacks),
         plans=built.plans,
         findings=tuple(findings),
-        layers=_layers(built.model),
+        layers=tuple(sorted({type(layer).__name__ for layer in layers})),
         matmul_share=share,
         matmul_peaks=peaks,
     )
-    warnings = [*rounds.warnings, *no_graph, *chain.from_iterable(search_notes.values())]
+    warnings = [*loops.warnings, *no_graph, *chain.from_iterable(search_notes.values())]
     if built.plans["train"].find(Cache) is not None and built.run.epochs == 1:
         warnings.append("with one epoch a cache is only ever filled")
-    result = diagnosed_of(
+    return _answered(
+        task,
         diagnosis,
-        job.recipe,
         built.stack.settings,
+        tell,
         baseline=workload.baseline,
         input=parts.input,
         dispatch=parts.dispatch,
         compute=parts.compute,
-        rounds=rounds.rounds,
+        rounds=tuple(loops.rounds),
         warnings=(*warnings, *disabled_so_far()),
         epoch_parts=ends,
         estimate=estimate,
         measuring_seconds=perf_counter() - begun,
     )
-    return result, diagnosis
+
+
+def _answered(
+    task: DiagnoseTask,
+    diagnosis: Diagnosis,
+    settings: Mapping[str, Mapping[str, Any]],
+    tell: Tell,
+    **more: Any,
+) -> Diagnosed:
+    """Return the result for what plugins read of a training, with what they propose.
+
+    It is sent before they are asked, so that none of them can lose it. Nothing shortens a call of
+    `fit` for one batch, most of which is what `fit` does around it.
+
+    :param settings: of the plugins in effect.
+    :param more: the fields that are only in the result, or differ there.
+    """
+    recipe = task.job.recipe
+    facts = {field.name: getattr(diagnosis, field.name) for field in attrs.fields(StepFacts)}
+    diagnosed = Diagnosed(
+        recipe=recipe.name,
+        recipe_sha256=recipe.sha256(),
+        workload=recipe.workload.label,
+        stack=tuple(settings),
+        resolved={name: to_json(dict(each)) for name, each in settings.items()},
+        machine=diagnosis.machine.to_dict(),
+        data={split: plan.describe() for split, plan in diagnosis.plans.items()},
+        bounds=Bounds.of(diagnosis),
+        **{**facts, **more},
+    )
+    tell(PartsMeasured(diagnosed))
+    if diagnosis.found("fit-for-a-batch"):
+        return diagnosed
+    proposal = propose(
+        task.asked_plugins, diagnosis, diagnosed.stack,
+        tell=lambda plugin: tell(PluginAsked(plugin)),
+    )  # fmt: skip
+    return attrs.evolve(
+        diagnosed,
+        suggestions=proposal.suggestions,
+        proposed_stack=proposal.stack,
+        silent=proposal.silent,
+    )
 
 
 def _traced(built: Built, batch: Any) -> tuple[StepGraph | None, tuple[str, ...]]:
@@ -202,12 +192,6 @@ def _matmul(
     return (None if peak is None else matmul_share(operations, compute_seconds, peak)), peaks
 
 
-def _layers(model: Any) -> tuple[str, ...]:
-    if why_without("nested-layers"):
-        return ()
-    return tuple(sorted({type(layer).__name__ for layer in nested_layers(model)}))
-
-
 def _example_bytes(probe: ProcessProbe) -> float | None:
     try:
         return probe.element_bytes()[0] or None
@@ -226,10 +210,12 @@ def diagnose_loop(task: DiagnoseTask, tell: Tell, own: LoopOfScript) -> Diagnose
     if limit is None and own.ended is None:
         limit = own.clock.updates  # a run ends where the look does
     measuring_seconds, share = own.clock.seconds, diagnosis.input_seconds / own.step_seconds
-    result = diagnosed_of(
-        attrs.evolve(diagnosis, steps_per_epoch=limit),
-        task.job.recipe,
+    result = _answered(
+        task,
+        diagnosis,
         own.session.run.settings,
+        tell,
+        steps_per_epoch=limit,
         baseline=baseline_in_words(limit),
         input=_part(share),
         dispatch=_part(0.0),
@@ -238,7 +224,6 @@ def diagnose_loop(task: DiagnoseTask, tell: Tell, own: LoopOfScript) -> Diagnose
         estimate=own.estimate(limit),
         measuring_seconds=measuring_seconds,
     )
-    result = with_suggestions(result, diagnosis, task.asked_plugins, tell)
     return attrs.evolve(result, measuring_seconds=measuring_seconds + perf_counter() - begun)
 
 
@@ -247,6 +232,10 @@ def _of_loop(own: LoopOfScript) -> Diagnosis:
     plans, waits = _plans(own), _waiting(own)
     train = plans.get("train")
     passes = [one.passes for one in own.data.of("train")]
+    findings = [*own.findings()]
+    for split, plan in plans.items():
+        worth = split == "train" and waits >= INPUT_WORTH * step
+        findings += plan_findings(split, plan, {}, step, worth)
     return Diagnosis(
         machine=job.machine,
         own_loop=True,
@@ -267,7 +256,7 @@ def _of_loop(own: LoopOfScript) -> Diagnosis:
         jit_compile=False,
         supports_jit=False,
         plans=plans,
-        findings=tuple(_findings(own, plans, step, waits)),
+        findings=tuple(findings),
     )
 
 
@@ -287,15 +276,6 @@ def _waiting(own: LoopOfScript) -> float:
         return 0.0
     share = min(1.0, own.data.waited_ns / 1e9 / own.clock.seconds)
     return share * own.step_seconds
-
-
-def _findings(
-    own: LoopOfScript, plans: dict[str, DataPlan], step: float, waits: float
-) -> Iterator[Finding]:
-    yield from own.findings()
-    for split, plan in plans.items():
-        worth = split == "train" and waits >= INPUT_WORTH * step
-        yield from plan_findings(split, plan, (), step, worth)
 
 
 def _part(share: float) -> StepPart:

@@ -80,8 +80,8 @@ def render_diagnosis(diagnosed: Diagnosed, target: str) -> RenderableType:
                 Bar(diagnosed), _parts(diagnosed)),
         *render_epoch(diagnosed),
         section("The most that can be gained", _bounds(diagnosed), _matmul(diagnosed)),
-        section("Found", Bullets(tuple(map(finding_in_words, diagnosed.findings)))
-                if diagnosed.findings else words("nothing that costs time by itself")),
+        section("Found", Bullets(map(finding_in_words, diagnosed.findings))
+                or words("nothing that costs time by itself")),
         section("Worth trying, in this order", *_suggestions(diagnosed, target)),
         listed("Gave no answer", silent),
         listed("Warnings", diagnosed.warnings),
@@ -151,13 +151,14 @@ def _parts(diagnosed: Diagnosed) -> RenderableType:
         if not diagnosed.dispatch_known and name != "input":
             meaning = "not known" if name == "dispatch" else "dispatch and compute, not told apart"
         seconds = units.seconds_text(getattr(diagnosed, f"{name}_seconds"))
-        rows.append((_Legend(name), words(seconds), words(_share(part)), words(meaning, "dim")))
+        rows.append((_Legend(name), seconds, _share(part), words(meaning, "dim")))
     if diagnosed.own_loop:
         return grid(rows)
     alone = f"read alone, a batch takes {units.seconds_text(diagnosed.data_seconds)}"
     notes = [f"{alone}; medians of {units.counted(len(diagnosed.rounds), 'round')}"]
     parts = {name: getattr(diagnosed, name) for name in SIGNS}
-    if noisy := [name for name, part in parts.items() if part.within_noise and part.share > 0]:
+    # a round measured none of it
+    if noisy := [name for name, part in parts.items() if part.low <= 0 < part.share]:
         notes.append(f"{' and '.join(noisy)}: too small to measure")
     return Group(grid(rows), *(words(note, "dim") for note in notes))
 
@@ -182,15 +183,13 @@ def render_epoch(diagnosed: Diagnosed) -> Iterator[RenderableType]:
     total = sum(part.seconds or 0.0 for part in parts)
     known = steps is not None and total > 0
     title = "An epoch takes" if known else "Besides its steps an epoch takes"
-    rows = (
-        (
-            words(part.name),
-            words("" if part.seconds is None else units.seconds_text(part.seconds)),
-            words("" if part.seconds is None or not known else f"{part.seconds / total:.0%}"),
-            words(part.note, "dim"),
-        )
+    rows = [
+        (part.name,
+         "" if part.seconds is None else units.seconds_text(part.seconds),
+         "" if part.seconds is None or not known else f"{part.seconds / total:.0%}",
+         words(part.note, "dim"))
         for part in parts
-    )
+    ]  # fmt: skip
     yield section(f"{title} {units.seconds_text(total)}", grid(rows))
 
 
@@ -203,7 +202,7 @@ def _bounds(diagnosed: Diagnosed) -> RenderableType:
         ("input and dispatch", bounds.input_and_dispatch, "all but the model itself"),
     ]
     return grid(
-        (words(name), words(bound_in_words(bound) or "unlimited", "bold"), words(example, "dim"))
+        (name, words(bound_in_words(bound) or "unlimited", "bold"), words(example, "dim"))
         for name, bound, example in rows
     )
 
@@ -231,8 +230,8 @@ def _suggestions(diagnosed: Diagnosed, target: str) -> Iterator[RenderableType]:
         yield words("no installed plugin proposes anything for this training")
         return
     yield grid(
-        (words(f"{number}."), words(one.plugin, "bold"),
-         words(f"at most about {bound}" if (bound := bound_in_words(one.bound)) else ""),
+        (f"{number}.", words(one.plugin, "bold"),
+         f"at most about {bound}" if (bound := bound_in_words(one.bound)) else "",
          _about(one))
         for number, one in enumerate(diagnosed.suggestions, start=1)
     )  # fmt: skip
@@ -302,9 +301,8 @@ def _proposed(draft: Draft, chosen: Sequence[Suggestion]) -> RenderableType:
     for one in chosen:
         settings = settings_in_words(one.settings)
         why = why_chosen(one, draft.diagnosed) + (f" With {settings}." if settings else "")
-        rows.append(
-            (words(one.plugin, "bold"), paragraph(OTHERWISE if one.plugin in above else why))
-        )
+        why = OTHERWISE if one.plugin in above else why
+        rows.append((words(one.plugin, "bold"), paragraph(why)))
     return grid(rows)
 
 

@@ -58,20 +58,20 @@ def render_plugins(infos: Sequence[PluginInfo]) -> RenderableType:
 
 def _plugin(info: PluginInfo) -> tuple[RenderableType, ...]:
     if info.error is not None:
-        return words(info.name), paragraph(f"cannot be loaded: {info.error}", "red")
+        return info.name, paragraph(f"cannot be loaded: {info.error}", "red")
     summary = words(info.summary)
     if info.traits is not None and info.traits.targets:
         summary.append_text(words(f" ({', '.join(info.traits.targets)})", "dim"))
-    return words(info.name), summary
+    return info.name, summary
 
 
 def render_card(info: PluginInfo) -> RenderableType:
     """Return a plugin's documentation: its card, its settings, and its relations to others."""
-    known, settings = Facts(_known(info)), [_setting(row) for row in info.settings]
+    settings = [_setting(row) for row in info.settings]
     return Page((
         words(info.name, "bold"),
         indented(words(info.summary)),
-        *(("", indented(known)) if known.rows else ()),
+        section("", Facts(_known(info))),
         *(section(heading, paragraph(body)) for heading, body in info.sections),
         section("Settings", grid(settings, NAME_WIDTH) if settings else words("none")),
     ))  # fmt: skip
@@ -99,7 +99,7 @@ def _setting(row: Setting) -> tuple[RenderableType, ...]:
     value = "required" if row.default is None else f"default {row.default}"
     searched = "" if row.search is None else f"; `tfopt tune` searches {json.dumps(row.search)}"
     head = words(f"{row.type}, {value}{searched}", "dim")
-    return words(row.name), Group(head, words(row.help)) if row.help else head
+    return row.name, Group(head, words(row.help)) if row.help else head
 
 
 def render_recipes(summaries: Mapping[str, str]) -> RenderableType:

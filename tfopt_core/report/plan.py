@@ -79,18 +79,14 @@ def _facts(prepared: Prepared) -> Iterator[Fact]:
 
 def _plugin(number: int, plugin: PluginPlan, why_not: str) -> RenderableType:
     summary = words(plugin.summary, "dim") if plugin.summary else None
-    rows: list[tuple[RenderableType, ...]] = [
-        (
-            words("mathematics", "dim"),
-            words(MATHEMATICS.get(plugin.equivalence, plugin.equivalence)),
-        )
-    ]
+    mathematics = MATHEMATICS.get(plugin.equivalence, plugin.equivalence)
+    rows: list[tuple[RenderableType, ...]] = [(words("mathematics", "dim"), mathematics)]
     if settings := _settings(plugin):
         rows.insert(0, (words("settings", "dim"), Items(settings)))
     for change in (change for change in plugin.changes if change.differences):
         where = change.hook + (f", {change.split}" if change.split else "")
         rows += [
-            (words(where if index == 0 else "", "dim"), words(difference))
+            (words(where if index == 0 else "", "dim"), difference)
             for index, difference in enumerate(change.differences)
         ]
     if not plugin.differences:
@@ -116,8 +112,8 @@ def _data(prepared: Prepared, split: str) -> RenderableType:
     after = prepared.data_after.get(split, ())
     title = f"Data plan, {split}"
     if before == after:
-        stages = [(words(stage),) for stage in before]
-        return section(title, grid(stages), words("unchanged by the stack", "dim"))
+        stages = grid((stage,) for stage in before)
+        return section(title, stages, words("unchanged by the stack", "dim"))
     return section(title, _compared(before, after))
 
 
@@ -127,7 +123,7 @@ def _compared(before: Sequence[str], after: Sequence[str]) -> RenderableType:
     rows: list[tuple[RenderableType, ...]] = []
     for tag, a, b, c, d in SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
         if tag == "equal":
-            rows += (("", words(stage)) for stage in before[a:b])
+            rows += (("", stage) for stage in before[a:b])
             continue
         rows += ((words("-", "red"), words(stage, "red")) for stage in before[a:b])
         rows += ((words("+", "green"), words(stage, "green")) for stage in after[c:d])

@@ -153,9 +153,8 @@ def render_ends(ends: Sequence[RoleEnd], tail: str | None) -> RenderableType:
     table = TablePart(("role", "address", "status", "loss"), (tuple(rows),), text_columns=3)
     failed = [end for end in ends if end.failed]
     parts: list[RenderableType] = ["", table, listed("Causes", (end.cause for end in failed))]
-    if failed and (lines := last_lines(tail)):
-        output = Text(lines, style="dim", overflow="fold")
-        parts.append(section(f"Last words of {failed[0].role.name}", output))
+    if failed:
+        parts.append(section(f"Last words of {failed[0].role.name}", last_lines(tail)))
     return Page(tuple(parts))
 
 

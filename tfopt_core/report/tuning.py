@@ -70,7 +70,7 @@ def render_tuned(result: TuneResult) -> RenderableType:
         words(f"{result.recipe}: search for the best stack", "bold"),
         indented(Facts(_facts(result))),
         *_trials(result.trials),
-        *_not_tried(result),
+        _not_tried(result),
         *_settings(result),
         listed("Best stack", (
             f"{one.name}: {settings_in_words(one.settings)}".removesuffix(": ")
@@ -120,7 +120,7 @@ def _trials(trials: list[StackTrial]) -> Iterator[RenderableType]:
             name += f", in place of {' + '.join(trial.replaces)}"
         beside = " + ".join(trial.beside) or "-"
         table.add_row(words(name), words(beside), paragraph(_figures(trial)), _outcome(trial))
-    yield section("Trials", table, "", paragraph(NOTE, "dim"))
+    yield section("Trials", table, paragraph(f"\n{NOTE}", "dim"))
 
 
 def _figures(trial: StackTrial | SettingsTrial) -> str:
@@ -161,14 +161,13 @@ def render_trial(trial: StackTrial | SettingsTrial) -> Text:
     return words(f"{line}{kept}", str(outcome.style))
 
 
-def _not_tried(result: TuneResult) -> Iterator[RenderableType]:
-    """Yield the plugins that were not tried, those with the same reason together."""
+def _not_tried(result: TuneResult) -> RenderableType:
+    """Return the plugins that were not tried, those with the same reason together."""
     by_reason: dict[str, list[str]] = {}
     for one in result.not_tried:
         by_reason.setdefault(one.reason, []).append(one.plugin)
-    if by_reason:
-        lines = (f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
-        yield section("Not tried", Bullets(tuple(lines)), "", paragraph(NOT_TRIED_NOTE, "dim"))
+    lines = Bullets(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
+    return section("Not tried", lines, lines and paragraph(f"\n{NOT_TRIED_NOTE}", "dim"))
 
 
 def _settings(result: TuneResult) -> Iterator[RenderableType]:
@@ -186,7 +185,7 @@ def _settings(result: TuneResult) -> Iterator[RenderableType]:
         if found.metric:
             how += f", pruner {found.pruner} by {found.metric} of a part of the training data"
         how = f"{how}. {SETTINGS_NOTE}{_shared(found.shared)}"
-        yield section("Settings", table, "", paragraph(how, "dim"))
+        yield section("Settings", table, paragraph(f"\n{how}", "dim"))
     yield listed("Best values", (
         values_in_words({key: value})
         + (f" in place of {_value_in_words(before)}" if before is not None else "")

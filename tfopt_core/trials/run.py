@@ -29,9 +29,7 @@ from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rs
 from tfopt_core.workers.turns import Pacing, Turn, first_warm_steps
 
 
-def pacing_of(
-    task: RunTask, run: RunContext, turn: Turn | None, fit: int = 0
-) -> CutsShort | None:
+def pacing_of(task: RunTask, run: RunContext, turn: Turn | None, fit: int = 0) -> CutsShort | None:
     """Return what stops a run of a task for others and cuts it short; None if nothing does.
 
     :param turn: the turns of the process, None where it takes none.

@@ -3,13 +3,13 @@ each other plugin is not tried."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import attrs
 
 from tfopt_core.diagnosis.draft import what_bounds
-from tfopt_core.diagnosis.results import Diagnosed, StepPart
+from tfopt_core.diagnosis.results import Diagnosed
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.assemble import assemble
@@ -136,19 +136,17 @@ def _why_not(one: Suggestion, info: PluginInfo, diagnosed: Diagnosed, tune: Sear
     if not set(one.targets) & set(PARTS):
         return f"it is for {listed}, which is no part of a step's time here"
     if one.most < LEAST_BOUND:
+        parts = {name: getattr(diagnosed, name) for name in PARTS if name in one.targets}
+        spread = (
+            f"; {name} took {part.low:.0%} to {part.high:.0%} of a step in single rounds"
+            for name, part in parts.items()
+            if part.high > part.low
+        )
         most = f"it is for {listed}, which can gain {one.most:.2f}x at most here"
-        return "; ".join([most, *_spread(diagnosed, one.targets)])
+        return most + "".join(spread)
     if info.traits.model_change == "replaces":
         return "it replaces the model; name it in the recipe, and it is tried"
     return "it proposes nothing for this training" if info.suggests else ""
-
-
-def _spread(diagnosed: Diagnosed, targets: Sequence[str]) -> Iterator[str]:
-    """Yield how much the rounds of the diagnosis differ on each part of a step."""
-    for name in PARTS:
-        part: StepPart = getattr(diagnosed, name)
-        if name in targets and part.high > part.low:
-            yield f"{name} took {part.low:.0%} to {part.high:.0%} of a step in single rounds"
 
 
 def _rank(one: Suggestion) -> tuple[float, int, int, str]:

@@ -55,7 +55,6 @@ def test_one_disturbed_round_of_five_changes_nothing_but_the_range():
     parts = parts_of(rounds)
     assert parts.input.share == pytest.approx(0.2)
     assert parts.input.low == pytest.approx(-2.0)
-    assert parts.input.within_noise
 
 
 def test_reading_never_takes_longer_than_a_step_that_reads():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from tfopt_core.report.results.pages import took
 from tfopt_core.report.results.sections import nothing_sections, sections_of
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain, plain_lines
-from tfopt_core.report.style.layout import Fact, Facts, Line, Lines, Section, SectionPart
+from tfopt_core.report.style.layout import Fact, Facts, Line, Section, section
 from tfopt_core.report.style.vocabulary import color_of, setting_in_words, variant_in_words
 from tfopt_core.statistics.results import Results
 from tfopt_core.version import __version__
@@ -57,16 +57,19 @@ PARTS = (
 
 
 @attrs.frozen
-class Charts(SectionPart):
+class Charts:
     """SVG images with a caption, and the meaning of their colors by CSS class."""
 
     charts: tuple[str, ...]
     caption: str
     legend: tuple[tuple[str, str], ...] = ()
 
+    def __len__(self) -> int:
+        return len(self.charts)
+
 
 @attrs.frozen
-class Preformatted(SectionPart):
+class Preformatted:
     """A text whose lines stay as they are."""
 
     text: str
@@ -125,6 +128,7 @@ def _environment() -> Environment:
         finalize=_shown,
     )  # fmt: skip
     environment.filters["lines"] = lambda text: "\n".join(plain_lines(text))
+    environment.filters["kind"] = lambda block: type(block).__name__
     environment.globals["style"] = Markup((folder / "style.css").read_text(encoding="utf-8"))
     return environment
 
@@ -146,19 +150,19 @@ def _parts(results: Results, target: str | None) -> list[Section]:
     raw = f"tfopt report {results.id} --json FILE writes every run with all of its samples."
     known |= {
         "answer": _answer(results, target),
-        "gains": Section("", _charts([gain] if gain else [], explained)),
-        "figures": Section("Figures", known["figures"].blocks if "figures" in known else ()),
-        "steps": Section("Step times of each run",
-                         _charts(step_charts(results), STEP_TIMES, legend)),
-        "metrics": Section("Quality over the epochs",
-                           _charts(quality_charts(results), RUNS, legend)),
+        "gains": section("", Charts((gain,) if gain else (), explained)),
+        "figures": section("Figures", *(known["figures"].blocks if "figures" in known else ())),
+        "steps": section("Step times of each run",
+                         Charts(step_charts(results), STEP_TIMES, legend)),
+        "metrics": section("Quality over the epochs",
+                           Charts(quality_charts(results), RUNS, legend)),
     }  # fmt: skip
     observed = (name for name in known if name.startswith("observed "))
     return [
         *(known[name] for name in (*PARTS, *observed) if name in known and known[name].blocks),
-        Section("Environment", (*known["facts"].blocks, Facts(_environment_rows(results)))),
-        Section("Recipe", (Preformatted(results.recipe_toml),)),
-        Section("Raw numbers", (Lines((Line(raw),)),)),
+        section("Environment", *known["facts"].blocks, Facts(_environment_rows(results))),
+        section("Recipe", Preformatted(results.recipe_toml)),
+        section("Raw numbers", Line(raw)),
     ]
 
 
@@ -167,16 +171,8 @@ def _answer(results: Results, target: str | None) -> Section:
     lines = answer_lines(results, target)
     del lines["more"]  # it is this page
     rows = tuple(Fact(label, re.sub("  +", ", ", text)) for label, text in lines.items())
-    said = Lines((Line(headline(results), headline=True),))
-    return Section("", (said, Facts(rows)), color_of(results.comparison.headline_verdict))
-
-
-def _charts(
-    charts: Sequence[str], caption: str, legend: tuple[tuple[str, str], ...] = ()
-) -> tuple[SectionPart, ...]:
-    from markupsafe import Markup
-
-    return (Charts(tuple(map(Markup, charts)), caption, legend),) if charts else ()
+    color = color_of(results.comparison.headline_verdict)
+    return section("", Line(headline(results), headline=True), Facts(rows), color=color)
 
 
 def _environment_rows(results: Results) -> Iterator[Fact]:

@@ -13,7 +13,7 @@ from tfopt_core.diagnosis.draft import NothingToMeasure, untried
 from tfopt_core.report.results.figures import memory_rows
 from tfopt_core.report.results.sections import APPLIED, failures, plugin_facts
 from tfopt_core.report.style import units
-from tfopt_core.report.style.layout import Page, grid, indented, words
+from tfopt_core.report.style.layout import Fact, Facts, Page, indented, words
 from tfopt_core.report.style.vocabulary import color_of, finding_in_words
 from tfopt_core.statistics.figures import compared_seconds
 from tfopt_core.statistics.results import (
@@ -98,8 +98,7 @@ def render_nothing(nothing: NothingToMeasure) -> RenderableType:
 
 
 def _page(title: Text, lines: Mapping[str, str]) -> RenderableType:
-    rows = [(words(label, "dim"), words(text)) for label, text in lines.items()]
-    return Page((title, indented(grid(rows))))
+    return Page((title, indented(Facts(map(Fact, lines, lines.values())))))
 
 
 def headline(results: Results) -> str:

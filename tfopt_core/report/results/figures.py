@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from statistics import fmean, geometric_mean
-
-import attrs
+from typing import NamedTuple
 
 from tfopt_core.report.style import units
 from tfopt_core.statistics.figures import FIGURES
@@ -29,8 +27,7 @@ CHANGE: Turn = (lambda ratio: 1 / ratio - 1, units.percent_text)
 _NO_METRICS = frozenset({"lr", "learning_rate"})
 
 
-@attrs.frozen
-class Row:
+class Row(NamedTuple):
     """One line of the table as text; `gain` is empty where the pairs show none, and `interval` if
     the gain has none."""
 
@@ -92,18 +89,17 @@ class _Sides:
             change, text = turn
             low, high = sorted(map(change, (found.low, found.high)))
             gain, interval = text(change(found.ratio)), f"{text(low)} to {text(high)}"
-        read = functools.partial(_figure, figure=figure)
+
+        def read(run: RunResult) -> float | None:
+            # what the pairs compare; a run of a script may hold no fit
+            return FIGURES[figure](run) if run.fits else getattr(run, figure, None)
+
         return self.row(label, read, show, gain=gain, interval=interval, mean=_mean_of_ratios)
 
 
 def _mean_of_ratios(values: Sequence[float]) -> float:
     """Return the mean whose ratio is the mean ratio of the pairs: the geometric one."""
     return geometric_mean(values) if 0 < min(values) < max(values) else fmean(values)
-
-
-def _figure(run: RunResult, figure: str) -> float | None:
-    """Return what the pairs compare; a run of a script may hold no fit."""
-    return FIGURES[figure](run) if run.fits else getattr(run, figure, None)
 
 
 def _of_fit(read: Callable[[FitResult], float | None]) -> Read:

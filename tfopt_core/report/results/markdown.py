@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from tfopt_core.diagnosis.draft import NothingToMeasure
 from tfopt_core.report.results.sections import nothing_sections, sections_of
 from tfopt_core.report.style.console import plain
-from tfopt_core.report.style.layout import Bullets, Facts, Lines, Section, TablePart
+from tfopt_core.report.style.layout import Bullets, Facts, Line, Section, TablePart
 from tfopt_core.statistics.results import Results
 from tfopt_core.version import __version__
 
@@ -67,9 +67,8 @@ def _section(part: Section) -> Iterator[str]:
 
 def _block(block: RenderableType) -> Iterator[str]:
     match block:
-        case Lines():
-            for line in block.lines:
-                yield f"**{escaped(line.text)}**" if line.headline else escaped(line.text)
+        case Line():
+            yield f"**{escaped(block.text)}**" if block.headline else escaped(block.text)
         case Bullets():
             yield "\n".join(f"- {escaped(item)}" for item in block.items)
         case Facts() if block.head:

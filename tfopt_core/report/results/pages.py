@@ -138,7 +138,7 @@ def render_interim(interim: Interim) -> RenderableType:
 def _run(run: RunResult) -> tuple[RenderableType, ...]:
     took = "" if run.wall_seconds is None else units.seconds_text(run.wall_seconds)
     text = took if run.ok else f"{run.status}: {(run.error or 'no cause is known').strip()}"
-    return words(variant_in_words(run.variant)), Text(f"pair {run.round + 1}"), words(text)
+    return variant_in_words(run.variant), f"pair {run.round + 1}", text
 
 
 def render_across(across: Across) -> RenderableType:

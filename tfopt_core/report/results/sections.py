@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-import attrs
+from collections.abc import Iterator, Mapping, Sequence
 
 from tfopt_core.diagnosis.draft import NothingToMeasure
 from tfopt_core.hooks.diagnosis import Finding
@@ -18,13 +16,13 @@ from tfopt_core.report.style.layout import (
     Fact,
     Facts,
     Line,
-    Lines,
-    Output,
     Section,
-    SectionPart,
     TablePart,
+    indented,
     last_lines,
     listed,
+    section,
+    words,
 )
 from tfopt_core.report.style.vocabulary import (
     ADDITION_TITLES,
@@ -55,11 +53,12 @@ def sections_of(results: Results) -> dict[str, Section]:
     What observers found has a section each, named "observed NAME".
     """
     found = {
-        "facts": Section("", (Facts(_facts(results)),)),
-        "figures": Section("", tuple(_figures(results))),
-        "plugins": Section("Plugins", _rows(plugin_facts(results), "plugin", "effect", "settings")),
-        "attribution": Section("What each plugin contributes",
-                               _rows(_shares(results), "plugin", "share")),
+        "facts": section("", Facts(_facts(results))),
+        "figures": section("", *_figures(results)),
+        "plugins": section("Plugins",
+                           Facts(plugin_facts(results), ("plugin", "effect", "settings"))),
+        "attribution": section("What each plugin contributes",
+                               Facts(_shares(results), ("plugin", "share"))),
         **{f"observed {name}": _observed(name, one) for name, one in results.observed.items()},
         "failures": _failures(results),
         "verdict": verdict_section(results.comparison),
@@ -69,11 +68,6 @@ def sections_of(results: Results) -> dict[str, Section]:
         "advice": listed("What to try next", results.next_steps),
     }  # fmt: skip
     return {name: part for name, part in found.items() if part.blocks}
-
-
-def _rows(facts: Iterable[Fact], *head: str) -> tuple[Facts, ...]:
-    rows = tuple(facts)
-    return (Facts(rows, head),) if rows else ()
 
 
 def _facts(results: Results) -> Iterator[Fact]:
@@ -103,12 +97,10 @@ def _baseline(results: Results) -> str:
     return "; ".join(part for part in (sentence, xla) if part) or "not described"
 
 
-def _figures(results: Results) -> Iterator[SectionPart]:
-    groups = tuple(tuple(map(attrs.astuple, rows)) for rows in figure_groups(results))
-    if groups:
-        head = ("", "baseline", "optimized", "gain", "interval")
-        yield TablePart(head, groups, roomy=1)
-        yield Lines((Line(_caption(results), "dim"),))
+def _figures(results: Results) -> Iterator[TablePart | Line]:
+    if groups := figure_groups(results):
+        yield TablePart(("", "baseline", "optimized", "gain", "interval"), groups, roomy=1)
+        yield Line(_caption(results), "dim")
 
 
 def _caption(results: Results) -> str:
@@ -129,7 +121,7 @@ def _caption(results: Results) -> str:
 def _observed(name: str, effect: Effect) -> Section:
     sentence = effect.detail if effect.applied else f"not applied: {effect.detail}"
     title = f"Observed by {name}, in an extra, untimed run"
-    return Section(title, (Lines((Line(sentence),)), *effect_tables(effect)))
+    return section(title, Line(sentence), *effect_tables(effect))
 
 
 def effect_tables(effect: Effect) -> tuple[TablePart, ...]:
@@ -203,11 +195,13 @@ def failures(results: Results) -> tuple[str, tuple[str, ...]]:
 
 def _failures(results: Results) -> Section:
     if not results.failed:
-        return Section("", ())
+        return section("")
     title, causes = failures(results)
     first = results.failed[0]
     where = f"output of run {first.id}: {first.output_path}" if first.output_path else ""
-    return Section(title, (Bullets(causes), Output(where, last_lines(first.output_tail))))
+    # only the console shows the output
+    output = last_lines(first.output_tail)
+    return section(title, Bullets(causes), words(where, "dim"), output and indented(output))
 
 
 def _cause(run: RunResult) -> str:
@@ -236,7 +230,7 @@ def verdict_section(comparison: Comparison) -> Section:
         # measuring ends once the time is settled, so that this is the rule and tells nothing
         if item is not memory and item.verdict is not MemoryVerdict.INCONCLUSIVE
     )  # fmt: skip
-    return Section("Verdict", (Lines(tuple(lines)),), color)
+    return section("Verdict", *lines, color=color)
 
 
 def _quality(quality: Quality | None) -> Iterator[Line]:
@@ -249,20 +243,21 @@ def _quality(quality: Quality | None) -> Iterator[Line]:
 def _addition(addition: Addition | None) -> Section:
     """Return what is added on top of an exact stack, and what is known of its model's quality."""
     if addition is None:
-        return Section("", ())
+        return section("")
     title = ADDITION_TITLES.get(addition.equivalence, "On top of the stack")
     lines = (Line(addition.statement, color_of(addition.verdict)), *_quality(addition.quality))
-    return Section(f"{title}: {' and '.join(addition.plugins)}", (Lines(lines),))
+    return section(f"{title}: {' and '.join(addition.plugins)}", *lines)
 
 
 def nothing_sections(nothing: NothingToMeasure) -> tuple[Section, ...]:
     """Return the report on a script for which nothing was worth measuring."""
     why, *more = nothing.sentences
-    lines = Lines((Line(why, "yellow", True), *map(Line, more)))
-    verdict = Section("Verdict", (lines,), "yellow")
-    reasons = _rows(Fact(one.plugin, one.reason) for one in nothing.left_out)
-    by_hand = findings_section(nothing.diagnosis.findings)
-    parts = (verdict, by_hand, Section("Left out, and why", reasons))
+    reasons = Facts(Fact(one.plugin, one.reason) for one in nothing.left_out)
+    parts = (
+        section("Verdict", Line(why, "yellow", True), *map(Line, more), color="yellow"),
+        findings_section(nothing.diagnosis.findings),
+        section("Left out, and why", reasons),
+    )
     return tuple(part for part in parts if part.blocks)
 
 

@@ -26,7 +26,7 @@ def render_selftest(trials: Sequence[ControlTrial]) -> RenderableType:
         of_control = [trial for trial in trials if trial.control == name]
         met = sum(trial.as_expected for trial in of_control)
         mark = Text("✓", style="green") if met == len(of_control) else Text("✗", style="red")
-        rows.append((mark, words(_EXPECTED[name]), words(f"{met} of {len(of_control)}")))
+        rows.append((mark, _EXPECTED[name], f"{met} of {len(of_control)}"))
     outcomes = (f"{trial.control}: {trial.results.comparison.statement}" for trial in trials)
     warned = dict.fromkeys(warning for trial in trials for warning in trial.results.warnings)
     machine = words(machine_in_words(trials[0].results.machine), "dim")

@@ -7,6 +7,7 @@ The console shows each part; Markdown and HTML have writers of their own (`resul
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import attrs
 from rich import box
@@ -37,9 +38,9 @@ def paragraph(text: object, style: str = "") -> Text:
     return Text("\n".join(plain_lines(text)), style=style, overflow="fold")
 
 
-def last_lines(text: str | None) -> str:
+def last_lines(text: str | None) -> Text:
     """Return the last ten lines of an output that are not empty."""
-    return "\n".join([line for line in plain_lines(text or "") if line][-10:])
+    return paragraph("\n".join([line for line in plain_lines(text or "") if line][-10:]), "dim")
 
 
 def indented(body: RenderableType) -> Padding:
@@ -51,18 +52,19 @@ def grid(
     rows: Iterable[Sequence[RenderableType]],
     first_width: int | None = None,
     least_width: int | None = None,
+    gap: int = 2,
 ) -> Table:
-    """Return aligned columns without borders.
+    """Return aligned columns without borders; a text is one line from any source.
 
     :param first_width: the most that the first column may take; a longer word is folded.
     :param least_width: the least that it takes, so that several grids share their alignment.
     """
-    table = Table.grid(padding=(0, 2, 0, 0))
+    table = Table.grid(padding=(0, gap, 0, 0))
     table.add_column(overflow="fold", max_width=first_width, min_width=least_width)
     for row in rows:
         while len(table.columns) < len(row):
             table.add_column(overflow="fold")
-        table.add_row(*row)
+        table.add_row(*(words(cell) if isinstance(cell, str) else cell for cell in row))
     return table
 
 
@@ -91,18 +93,6 @@ class Items:
         yield Text("\n".join(line.rstrip() for line in lines), self.style, overflow="fold")
 
 
-class SectionPart:
-    """What stands below a title."""
-
-    @property
-    def kind(self) -> str:
-        """The name by which the template of the HTML page knows it."""
-        return type(self).__name__.lower()
-
-    def __rich__(self) -> RenderableType:
-        return Group()
-
-
 @attrs.frozen
 class Line:
     """A sentence; `color` is "" for none, "dim", or a color of `PALETTE`."""
@@ -111,31 +101,21 @@ class Line:
     color: str = ""
     headline: bool = False
 
-
-@attrs.frozen
-class Lines(SectionPart):
-    """Sentences, one below the other."""
-
-    lines: tuple[Line, ...]
-
     def __rich__(self) -> RenderableType:
-        styles = (f"{'bold ' * line.headline}{line.color}".strip() for line in self.lines)
-        return Group(*map(paragraph, (line.text for line in self.lines), styles))
+        return paragraph(self.text, f"{'bold ' * self.headline}{self.color}".strip())
 
 
 @attrs.frozen
-class Bullets(SectionPart):
+class Bullets:
     """A list of sentences."""
 
-    items: tuple[str, ...]
+    items: tuple[str, ...] = attrs.field(converter=tuple[str, ...])
+
+    def __len__(self) -> int:
+        return len(self.items)
 
     def __rich__(self) -> RenderableType:
-        table = Table.grid(padding=(0, 1, 0, 0))
-        table.add_column(no_wrap=True)
-        table.add_column(overflow="fold")
-        for item in self.items:
-            table.add_row("-", paragraph(item))
-        return table
+        return grid((("-", paragraph(item)) for item in self.items), gap=1)
 
 
 @attrs.frozen
@@ -148,17 +128,16 @@ class Fact:
     mark: str = ""
 
 
-def _facts(rows: Iterable[Fact]) -> tuple[Fact, ...]:
-    return tuple(rows)
-
-
 @attrs.frozen
-class Facts(SectionPart):
+class Facts:
     """Names and what is said of each. `head` names the columns, for a page that has a heading for
     each: empty for names that say themselves what they are."""
 
-    rows: tuple[Fact, ...] = attrs.field(converter=_facts)
+    rows: tuple[Fact, ...] = attrs.field(converter=tuple[Fact, ...])
     head: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     def __rich__(self) -> RenderableType:
         marked = any(row.mark for row in self.rows)
@@ -177,7 +156,7 @@ class Facts(SectionPart):
 
 
 @attrs.frozen
-class TablePart(SectionPart):
+class TablePart:
     """Groups of rows, whose first columns, `text_columns`, are text and whose others are figures.
 
     The console has no room for the last `roomy` columns.
@@ -203,24 +182,12 @@ class TablePart(SectionPart):
 
 
 @attrs.frozen
-class Output(SectionPart):
-    """The last lines of a process, below what they are; only the console shows them."""
-
-    title: str
-    text: str
-
-    def __rich__(self) -> RenderableType:
-        text = indented(Text(self.text, style="dim", overflow="fold"))
-        return Group(*([words(self.title, "dim")] * bool(self.title)), *([text] * bool(self.text)))
-
-
-@attrs.frozen
 class Section:
     """A part of a page: a title, "" for none, and what stands below it, indented. Without that it
     is not shown. Only a verdict has a `color`."""
 
     title: str
-    blocks: tuple[RenderableType, ...]
+    blocks: tuple[Any, ...]
     color: str = ""
 
     def __rich__(self) -> RenderableType:
@@ -228,15 +195,14 @@ class Section:
         return Group(*head, *map(indented, self.blocks)) if self.blocks else Group()
 
 
-def section(title: str, *blocks: RenderableType | None) -> Section:
-    """Return a section of these blocks; None is no block."""
-    return Section(title, tuple(block for block in blocks if block is not None))
+def section(title: str, *blocks: Any, color: str = "") -> Section:
+    """Return a section of these blocks, without those that are None or hold nothing."""
+    return Section(title, tuple(filter(None, blocks)), color)
 
 
 def listed(title: str, items: Iterable[str]) -> Section:
     """Return a section with a bullet for each item, which is not shown without any."""
-    bullets = Bullets(tuple(items))
-    return Section(title, (bullets,) if bullets.items else ())
+    return section(title, Bullets(items))
 
 
 @attrs.frozen

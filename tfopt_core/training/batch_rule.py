@@ -11,6 +11,7 @@ import attrs
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginRefused
 from tfopt_core.hooks.values import TrainingOptions
+from tfopt_core.lazy import keras
 
 RateRule = Literal["keep", "linear", "sqrt"]
 # What Keras' own schedules call their rates; all else in them counts steps or is relative.
@@ -73,8 +74,6 @@ def with_scaled_rate(options: TrainingOptions, rule: RateRule, ratio: float) -> 
 
 def _scaled(optimizer: Any, factor: float) -> Any:
     """Return what `compile` takes as an optimizer, made anew with another learning rate."""
-    import keras
-
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         optimizer = optimizer() if callable(optimizer) else keras.optimizers.get(optimizer)
     config = optimizer.get_config()

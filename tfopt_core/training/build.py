@@ -14,6 +14,7 @@ from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.hooks.values import PrecisionPolicy, TrainingOptions
+from tfopt_core.lazy import keras, np, tf
 from tfopt_core.training.defaults import baseline_plans, default_model, default_options
 from tfopt_core.training.factory import load_workload
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
@@ -57,8 +58,6 @@ def load(job: Job) -> Workload:
 
     :raises WorkloadError: see `load_workload`.
     """
-    import keras
-
     keras.utils.set_random_seed(job.seed)
     return load_workload(job.recipe)
 
@@ -71,9 +70,6 @@ def build(job: Job, workload: Workload, joined: Joined | None = None) -> Built:
     :raises PluginError, PluginRefused: naming the plugin that failed.
     :raises WorkloadError: if the workload's parts do not make a training.
     """
-    import keras
-    import tensorflow as tf
-
     by_itself: Callable[[Job], Built] | None = getattr(workload, "built", None)
     if by_itself is not None:  # a call of a script's `fit`, whose model exists already
         return by_itself(job)
@@ -126,9 +122,6 @@ def build(job: Job, workload: Workload, joined: Joined | None = None) -> Built:
 def _lowered(plans: Mapping[str, DataPlan], seed: int) -> dict[str, Any]:
     """Return the data by split. Their seeds do not depend on what the model has drawn, and what
     the training draws later does not depend on them."""
-    import keras
-    import numpy as np
-
     drawn = random.getstate(), np.random.get_state()
     keras.utils.set_random_seed(seed)
     datasets = {split: lower(plan) for split, plan in plans.items()}
@@ -138,8 +131,6 @@ def _lowered(plans: Mapping[str, DataPlan], seed: int) -> dict[str, Any]:
 
 
 def _with_data(run: RunContext, datasets: dict[str, Any], plans: dict[str, DataPlan]) -> RunContext:
-    import tensorflow as tf
-
     for split, name in (("train", "training"), ("validation", "validation")):
         data = datasets.get(split)
         if isinstance(data, tf.data.Dataset) and int(data.cardinality()) == 0:

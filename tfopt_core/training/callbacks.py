@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfopt_core.errors import WorkloadError
+from tfopt_core.lazy import keras, tf
 from tfopt_core.private_api import why_without
 
 BATCH_METHODS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
@@ -17,8 +18,6 @@ def batch_callbacks(callbacks: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _acts_on_batches(callback: Any) -> bool:
-    import keras
-
     methods = (getattr(getattr(callback, name, None), "__func__", None) for name in BATCH_METHODS)
     base = [getattr(keras.callbacks.Callback, name) for name in BATCH_METHODS]
     own = [method for method in methods if method not in base]
@@ -29,9 +28,6 @@ def _acts_on_batches(callback: Any) -> bool:
 
 def _waits_for_epochs(callback: Any) -> bool:
     """Return whether one of Keras' own callbacks does nothing in its methods of batches."""
-    import keras
-    import tensorflow as tf
-
     if not isinstance(callback, keras.callbacks.TensorBoard):
         return getattr(callback, "save_freq", None) == "epoch"  # a checkpoint
     if callback.update_freq != "epoch" or callback.write_steps_per_second:
@@ -43,8 +39,6 @@ def _waits_for_epochs(callback: Any) -> bool:
 
 def keras_callback(hooks: Any) -> Any:
     """Return a Keras callback that calls the methods of an object that are named as Keras' are."""
-    import keras
-
     names = [name for name in dir(keras.callbacks.Callback) if name.startswith("on_")]
     return keras.callbacks.LambdaCallback(
         **{name: getattr(hooks, name) for name in names if hasattr(hooks, name)}
@@ -58,8 +52,6 @@ def unset_initial_epoch(model: Any, callbacks: Sequence[Any]) -> None:
 
     :raises WorkloadError: if there is such a callback and Keras does not let its epoch be unset.
     """
-    import keras
-
     missing = why_without("fit-resumed")
     if not missing:
         model._initial_epoch = None

@@ -9,6 +9,7 @@ from typing import Any
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import WorkloadError, describe
 from tfopt_core.hooks.values import TrainingOptions
+from tfopt_core.lazy import keras
 from tfopt_core.training.input.sources import as_plan, batched_plan
 from tfopt_core.training.job import Job
 from tfopt_core.training.workload import Workload
@@ -32,8 +33,6 @@ def default_model(workload: Workload) -> Any:
 
     :raises WorkloadError: if building it raises or returns something else.
     """
-    import keras
-
     try:
         model = workload.build_model()
     except Exception as error:
@@ -64,8 +63,6 @@ def rebuilt(part: Any) -> Any:
     where the factory ran, so it is built again from its configuration. Of a list, the metrics of
     one output, each is.
     """
-    import keras
-
     if isinstance(part, list | tuple):
         return [rebuilt(one) for one in part]
     if isinstance(part, keras.optimizers.Optimizer | keras.metrics.Metric):
@@ -77,8 +74,6 @@ def rebuilt(part: Any) -> Any:
 def made_by(function: Any) -> Any:
     """Return the optimizer or metric that a function or class makes when it is called without
     arguments; None for a metric function, which takes y_true and y_pred, maybe with defaults."""
-    import keras
-
     try:
         signature = inspect.signature(function)
         signature.bind()

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.data.stages import before_copy
+from tfopt_core.lazy import tf
 from tfopt_core.training.build import Built
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.clock import running_ns
@@ -63,8 +64,6 @@ def train(
 
 def _fit(timed: TimedFunction, callbacks: Any, initial_epoch: int) -> None:
     """Call Keras' own `fit` on the lowered data; batches are made already."""
-    import tensorflow as tf
-
     built = timed.built
     train, validation = built.run.datasets["train"], built.run.datasets.get("validation")
     class_weight = built.workload.class_weight
@@ -97,8 +96,6 @@ def evaluated_metrics(built: Built) -> tuple[str, ...]:
 
     A name is known only once Keras has built the metric.
     """
-    import tensorflow as tf
-
     build_state(built)
     validation = "validation" in built.run.datasets
     data = built.run.datasets["validation" if validation else "train"]

@@ -11,6 +11,7 @@ import attrs
 
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.values import Control
+from tfopt_core.lazy import keras
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import batch_callbacks, keras_callback
 from tfopt_core.training.clock import StepClock, running_ns
@@ -81,8 +82,6 @@ class FitMonitor:
         The first one is called before any callback acts on the end of an epoch; the clock, this
         monitor and those after it are called when all others have acted.
         """
-        import keras
-
         # the time of other callbacks is no step's time
         end = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: self.clock.end_steps())
         first = [counter for counter in (self.counter, self.batches) if counter is not None]
@@ -264,8 +263,6 @@ def _iterations(optimizers: Sequence[Any]) -> list[int]:
 
 def _examples_of_loss(built: Built) -> list[int]:
     """Return the number of examples that the mean of the loss holds; none if that is unknown."""
-    import keras
-
     stages = [stage for plan in built.plans.values() for stage in plan.stages]
     fills_up = any(hasattr(getattr(stage, "function", None), "filled_to") for stage in stages)
     if built.run.replicas > 1 or fills_up:
@@ -276,8 +273,6 @@ def _examples_of_loss(built: Built) -> list[int]:
 
 
 def _learning_rate(optimizer: Any) -> float | None:
-    import keras
-
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     rate = getattr(optimizer, "learning_rate", None)
     return None if rate is None else float(keras.ops.convert_to_numpy(rate))

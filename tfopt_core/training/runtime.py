@@ -14,6 +14,7 @@ import attrs
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.machine import Gpu, Machine
 from tfopt_core.hooks.values import RuntimeOptions
+from tfopt_core.lazy import keras, tf
 
 if TYPE_CHECKING:
     from tfopt_core.training.job import Job
@@ -79,15 +80,11 @@ def start_tensorflow(options: RuntimeOptions, *, debug: bool, devices: bool = Tr
         before.
     """
     with contextlib.nullcontext() if debug else _hidden_stderr():
-        import tensorflow as tf
-
-        apply_in_process(options)
+        apply_in_process(options)  # which imports TensorFlow
         if devices:
             tf.config.list_logical_devices()
             tf.zeros(1).numpy()  # hangs here, and not in a training, if a device cannot be used
     if debug:
-        import keras
-
         # Keras removes the frames and the cause of what a callback or plugin raises within `fit`
         keras.config.disable_traceback_filtering()
 
@@ -112,8 +109,6 @@ def _hidden_stderr() -> Iterator[None]:
 
 def apply_in_process(options: RuntimeOptions) -> None:
     """Set the options that TensorFlow accepts only in the process, before it opens a device."""
-    import tensorflow as tf
-
     if options.intra_op_threads is not None:
         tf.config.threading.set_intra_op_parallelism_threads(options.intra_op_threads)
     if options.inter_op_threads is not None:
@@ -147,8 +142,6 @@ def as_tensorflow_sees(machine: Machine) -> Machine:
     TensorFlow does not report, is taken from the list: by name, or by place where TensorFlow names
     as many GPUs otherwise.
     """
-    import tensorflow as tf
-
     devices, listed, gpus = tf.config.list_physical_devices("GPU"), list(machine.gpus), []
     alike = len(devices) == len(listed)
     for device in devices:
@@ -173,7 +166,5 @@ def device_sync(machine: Machine) -> Callable[[], None] | None:
     """Return a function that waits for the device; None on a CPU, where each call waits already."""
     if not machine.gpus:
         return None
-    import tensorflow as tf
-
     sync: Callable[[], None] = tf.test.experimental.sync_devices
     return sync

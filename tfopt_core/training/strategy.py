@@ -11,6 +11,7 @@ import attrs
 from tfopt_core.errors import ClusterError, PluginError, describe
 from tfopt_core.hooks.context import Cluster, ClusterOptions, Serve
 from tfopt_core.hooks.stack import Stack
+from tfopt_core.lazy import tf
 from tfopt_core.private_api import why_without
 from tfopt_core.training.job import Job
 from tfopt_core.training.messages import ClusterJoined, ClusterJoining, Tell
@@ -22,8 +23,6 @@ def feeds_itself(strategy: Any) -> bool:
     Each of several processes has its own data set. On devices of one CPU nothing has to be copied,
     and TensorFlow's iterator over several devices only costs time (half of a small step).
     """
-    import tensorflow as tf
-
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return True
     devices = strategy.extended.worker_devices
@@ -42,8 +41,6 @@ def apart_from_earlier_strategies() -> None:
     TensorFlow numbers them from the same key in each strategy, so that two of one process (of a
     dry build and a probe, for example) clash: "Shape mismatch in the collective instance".
     """
-    import tensorflow as tf
-
     if why_without("strategies-apart"):
         return
     tf.distribute.MirroredStrategy._collective_key_base += KEYS_OF_A_STRATEGY
@@ -56,8 +53,6 @@ def hide_one_device(model: Any, strategy: Any) -> None:
     of a generator is lost so, and a shuffle draws once more. Its steps are on the device all the
     same, within the scope.
     """
-    import tensorflow as tf
-
     if type(strategy) is tf.distribute.OneDeviceStrategy and not why_without("own-strategy"):
         model._distribute_strategy = None
 
@@ -121,8 +116,6 @@ def join(job: Job, tell: Tell) -> Joined | Serve:
     :raises ClusterError: if the processes do not connect.
     :raises PluginError, PluginRefused: naming the strategy's owner.
     """
-    import tensorflow as tf
-
     spec = job.recipe.workload
     cluster: Cluster | None = None
 

@@ -11,6 +11,7 @@ import attrs
 
 from tfopt_core.data.functions import drawing_ops
 from tfopt_core.files import Disk
+from tfopt_core.lazy import tf
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import unset_initial_epoch
@@ -140,8 +141,6 @@ class Checkpointer:
 
     def _note_unreadable_ops(self) -> None:
         """Note the ops of the traced step whose state no checkpoint can hold."""
-        import tensorflow as tf
-
         ops = drawing_ops(tf.compat.v1.get_default_graph())
         if ops:
             self._note(

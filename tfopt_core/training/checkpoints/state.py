@@ -10,6 +10,7 @@ import numpy as np
 
 from tfopt_core.data.dissect import walk
 from tfopt_core.errors import InputError
+from tfopt_core.lazy import keras, tf
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.loops.graph_steps import one_step
@@ -105,8 +106,6 @@ def make_variables(built: Built, listed: Mapping[str, Any]) -> None:
 
 
 def _batch_spec(built: Built) -> Any:
-    import tensorflow as tf
-
     if built.run.element_spec is not None:
         return built.run.element_spec
     first = built.run.datasets["train"][0]  # a PyDataset
@@ -177,8 +176,6 @@ def restore_callbacks(
 
 def unknown_callbacks(callbacks: Sequence[Any]) -> tuple[str, ...]:
     """Return the classes of callbacks of which it is unknown whether they have a state."""
-    import keras
-
     stateless = tuple(getattr(keras.callbacks, name) for name in _STATELESS)
     return tuple(
         dict.fromkeys(
@@ -192,8 +189,6 @@ def unknown_callbacks(callbacks: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _names(callback: Any) -> tuple[str, ...]:
-    import keras
-
     for name, attributes in _KNOWN.items():
         if isinstance(callback, getattr(keras.callbacks, name)):
             return attributes
@@ -242,8 +237,6 @@ def make_iterators(built: Built, epochs: int) -> None:
     distribution strategy, it also takes a batch before each validation (and before each `fit`,
     which it does again).
     """
-    import tensorflow as tf
-
     takes_a_batch = reads_before_fit(built.model)
     cluster = built.run.cluster
     elsewhere = cluster is not None and cluster.coordinated  # workers read the training data
@@ -271,7 +264,5 @@ def pass_over(data: Any, epochs: int, takes_a_batch: bool) -> None:
 
 def remembers_epochs(data: Any) -> bool:
     """Return whether the data are a PyDataset with its own `on_epoch_end`."""
-    import keras
-
     kind = keras.utils.PyDataset
     return isinstance(data, kind) and type(data).on_epoch_end is not kind.on_epoch_end

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from tfopt_core.errors import ClusterError, WorkloadError
 from tfopt_core.hooks.context import Cluster, name_of
+from tfopt_core.lazy import keras, np, tf
 
 _GATHERING: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 # How long a worker that refuses to train stays for the others.
@@ -23,8 +24,6 @@ def exchanged(strategy: Any, document: Mapping[str, Any]) -> list[dict[str, Any]
 
     :param document: plain data, fit for JSON.
     """
-    import numpy as np
-
     own = np.frombuffer(json.dumps(document).encode(), np.uint8).astype(np.int32)
     lengths = gathered(strategy, np.array([[len(own)]], np.int32))
     padded = np.zeros((1, int(lengths.max())), np.int32)
@@ -38,8 +37,6 @@ def exchanged(strategy: Any, document: Mapping[str, Any]) -> list[dict[str, Any]
 
 def gathered(strategy: Any, row: Any) -> Any:
     """Return the rows of all workers, stacked. All must call this at once."""
-    import tensorflow as tf
-
     # each replica of a worker sends the same row
     replicas = len(strategy.extended.worker_devices)
     own = strategy.experimental_distribute_values_from_function(lambda _: tf.constant(row))
@@ -90,8 +87,6 @@ def callbacks_of(callbacks: Sequence[Any], cluster: Cluster | None) -> list[Any]
 
     :raises WorkloadError: for BackupAndRestore, which both writes and acts on the training.
     """
-    import keras
-
     if cluster is None:
         return list(callbacks)
     if any(isinstance(c, keras.callbacks.BackupAndRestore) for c in callbacks):

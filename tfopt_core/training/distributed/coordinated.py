@@ -16,6 +16,7 @@ from tfopt_core.data import DataPlan, Opaque, Shuffle
 from tfopt_core.data.lower import lower_plan
 from tfopt_core.data.stages import UNKNOWN_COUNT_BUFFER
 from tfopt_core.errors import ClusterError, WorkloadError
+from tfopt_core.lazy import tf
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.models import build_model, check_data
 from tfopt_core.training.distributed.serving import loss_in_words, who_is_gone
@@ -41,8 +42,6 @@ class Coordinated:
     _strategy: Any = None
 
     def install(self) -> None:
-        import tensorflow as tf
-
         model, run = self.built.model, self.built.run
         self._strategy = model._distribute_strategy
         check_data(self.built)
@@ -71,15 +70,11 @@ class Coordinated:
 
     def data(self, split: str) -> Any:
         """Return what `fit` iterates over: for training a range, since workers read the data."""
-        import tensorflow as tf
-
         if split == "train":
             return tf.data.Dataset.range(self.built.run.steps_per_epoch)
         return self.built.run.datasets.get(split)
 
     def train_function(self) -> CoordinatedFunction:
-        import tensorflow as tf
-
         data = self._coordinator.create_per_worker_dataset(
             tf.autograph.experimental.do_not_convert(self._dataset)
         )
@@ -111,8 +106,6 @@ def with_known_buffers(plan: DataPlan) -> DataPlan:
 
 
 def _adding(variable: Any) -> Any:
-    import tensorflow as tf
-
     def assign_add(value: Any) -> Any:
         inner = variable._value
         return inner.assign_add(tf.cast(value, inner.dtype))
@@ -123,8 +116,6 @@ def _adding(variable: Any) -> Any:
 def _from_anywhere(data: Any, count: int) -> Any:
     """Return the same elements, starting at a random one. All workers have the same seeds, and
     would read the same examples in the same order."""
-    import tensorflow as tf
-
     # with seeds of 0 each worker draws another number, whatever the global seed is
     start = tf.raw_ops.RandomUniformInt(
         shape=tf.zeros([0], tf.int32),
@@ -154,8 +145,6 @@ class CoordinatedFunction:
     _function: Any = None
 
     def __attrs_post_init__(self) -> None:
-        import tensorflow as tf
-
         strategy, steps = self.built.run.strategy, self.built.training.steps_per_execution
         closure = int(getattr(strategy, "tfopt_steps_per_closure", STEPS_PER_CLOSURE))
         self.steps_per_closure = closure

@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import WorkloadError
+from tfopt_core.lazy import tf
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.coordinated import Coordinated
@@ -35,8 +36,6 @@ def distribution_of(built: Built) -> Synchronous | Coordinated | None:
     :raises WorkloadError: for data that no strategy can share out, or if a private member of
         TensorFlow or Keras that it needs is missing.
     """
-    import tensorflow as tf
-
     strategy = built.run.strategy
     coordinated = isinstance(strategy, tf.distribute.experimental.ParameterServerStrategy)
     synchronous = isinstance(

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import WorkloadError
+from tfopt_core.lazy import keras, tf
 from tfopt_core.training.build import Built
 from tfopt_core.training.model.layers import method_replaced, optimizers_of
 
@@ -19,8 +20,6 @@ def check_data(built: Built) -> None:
 
     :raises WorkloadError: for data that are no `tf.data.Dataset`.
     """
-    import tensorflow as tf
-
     for split, data in built.run.datasets.items():
         if not isinstance(data, tf.data.Dataset):
             raise WorkloadError(
@@ -35,8 +34,6 @@ def check_losses(loss: Any) -> None:
     :param loss: as `compile` took it.
     :raises WorkloadError: for a reduction that is neither a mean over the examples nor a sum.
     """
-    import keras
-
     for part in keras.tree.flatten(loss):
         reduction = getattr(part, "reduction", MEAN)
         if reduction not in ("mean", MEAN, "sum"):
@@ -58,7 +55,6 @@ def build_model(built: Built) -> None:
 
 def _zeros_of(spec: Any) -> Any:
     """Return one example of zeros of this `tf.TypeSpec` structure, with None for an optional."""
-    import tensorflow as tf
 
     def zeros(part: Any) -> Any:
         if not isinstance(part, tf.TensorSpec):
@@ -104,8 +100,6 @@ class SharedLosses:
             return apply_mask(sample_weight, mask, dtype, "sum") * self._mask_weight(mask, dtype)
 
         def reduced(values: Any, sample_weight: Any = None, reduction: Any = MEAN) -> Any:
-            import keras
-
             loss = reduce_values(values, sample_weight, reduction)
             if self._examples is None:
                 return loss
@@ -147,8 +141,6 @@ class SharedLosses:
 
     def _mask_weight(self, mask: Any, dtype: Any) -> Any:
         """Return the elements of all replicas divided by the valid ones."""
-        import tensorflow as tf
-
         valid = tf.cast(mask, tf.float32)
         counts = tf.stack([tf.reduce_sum(tf.ones_like(valid)), tf.reduce_sum(valid)])
         counts *= tf.cast(self._examples > 0, tf.float32)
@@ -239,8 +231,6 @@ class SharedOptimizers:
         original = optimizer._clip_gradients
 
         def clipped(grads: Any) -> Any:
-            import tensorflow as tf
-
             replica = tf.distribute.get_replica_context()
             there = [tf.convert_to_tensor(gradient) for gradient in grads if gradient is not None]
             summed = iter(replica.all_reduce(tf.distribute.ReduceOp.SUM, there))
@@ -255,8 +245,6 @@ class SharedOptimizers:
         original = optimizer.check_finite
 
         def check_finite(grads: Any) -> Any:
-            import tensorflow as tf
-
             overflows = 1.0 - tf.cast(original(grads), tf.float32)
             replica = tf.distribute.get_replica_context()
             return replica.all_reduce(tf.distribute.ReduceOp.SUM, overflows) < 0.5
@@ -265,8 +253,6 @@ class SharedOptimizers:
 
 
 def _weighted(gradient: Any, weight: Any) -> Any:
-    import tensorflow as tf
-
     if gradient is None:
         return None
     if isinstance(gradient, tf.IndexedSlices):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from tfopt_core.lazy import tf
 from tfopt_core.training.strategy import feeds_itself
 
 
@@ -21,8 +22,6 @@ def with_parts(dataset: Any, replicas: int) -> Any:
 
     :param replicas: of this process; with one replica the data set is returned unchanged.
     """
-    import tensorflow as tf
-
     if replicas == 1:
         return dataset
 
@@ -37,8 +36,6 @@ def with_parts(dataset: Any, replicas: int) -> Any:
 
 
 def _rows(part: Any, index: int, count: int) -> Any:
-    import tensorflow as tf
-
     size = tf.shape(part)[0]
     return part[size * index // count : size * (index + 1) // count]
 
@@ -78,8 +75,6 @@ def own_values(model: Any) -> list[Any]:
 
 def average_own_values(strategy: Any, model: Any) -> None:
     """Set these variables to their mean over all replicas. All processes must call it at once."""
-    import tensorflow as tf
-
     variables = own_values(model)
     if not variables or strategy.num_replicas_in_sync == 1:
         return
@@ -103,7 +98,6 @@ def with_a_row(data: Any) -> Any:
     Without a row oneDNN's convolutions and pooling return wrong shapes, and means are NaN. Ragged
     and sparse tensors stay as they are.
     """
-    import tensorflow as tf
 
     def filled(part: Any) -> Any:
         if not isinstance(part, tf.Tensor) or part.shape.rank in (None, 0) or part.shape[0]:
@@ -118,8 +112,6 @@ def with_a_row(data: Any) -> Any:
 @contextlib.contextmanager
 def untouched_if_empty(variables: Sequence[Any], data: Any) -> Iterator[None]:
     """Restore the variables after the step if its data hold no example."""
-    import tensorflow as tf
-
     there = examples_in(data) > 0
     before = [(variable, tf.identity(variable.value)) for variable in variables]
     yield
@@ -129,8 +121,6 @@ def untouched_if_empty(variables: Sequence[Any], data: Any) -> Iterator[None]:
 
 def examples_in(data: Any) -> Any:
     """Return how many examples a batch holds."""
-    import tensorflow as tf
-
     first = next(
         part for part in tf.nest.flatten(data, expand_composites=False) if part is not None
     )

@@ -19,6 +19,7 @@ from typing import Any
 
 from tfopt_core.errors import ClusterError
 from tfopt_core.hooks.context import Cluster, Serve
+from tfopt_core.lazy import tf
 from tfopt_core.training.strategy import check_address
 
 POLL_SECONDS = 0.5
@@ -48,8 +49,6 @@ def serve(
     :param seen: called once the chief answers.
     :raises ClusterError: if the chief does not start, or is gone before the training has ended.
     """
-    import tensorflow as tf
-
     cluster = role.cluster
     check_address(cluster)
     place = _own_folder(cluster)
@@ -104,8 +103,6 @@ def facts_of_servers(cluster: Cluster) -> Iterator[tuple[str, dict[str, Any]]]:
 
     :raises ClusterError: for a server that was not started by tfopt.
     """
-    import tensorflow as tf
-
     for name, device, place in _servers(cluster):
         with tf.device(device):
             try:
@@ -169,8 +166,6 @@ def ending_together(cluster: Cluster | None) -> Iterator[None]:
 
     :raises ClusterError: naming every process that does not answer any more.
     """
-    import tensorflow as tf
-
     try:
         yield
     except (

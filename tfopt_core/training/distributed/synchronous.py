@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import DataPlan, Part
+from tfopt_core.lazy import keras, tf
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.models import SharedLosses, SharedOptimizers
 from tfopt_core.training.distributed.replicas import (
@@ -58,8 +59,6 @@ class ReplicatedFunction:
     _done: int = 0
 
     def __attrs_post_init__(self) -> None:
-        import keras
-
         run, model = self.built.run, self.built.model
         self.strategy, self.model = run.strategy, model
         split, name = ("validation", "test_step") if self._evaluates else ("train", "train_step")
@@ -87,8 +86,6 @@ class ReplicatedFunction:
 
         :raises StopIteration: if the epoch has no further step.
         """
-        import tensorflow as tf
-
         self.report.last_call = 0
         if not isinstance(iterator, tf.data.Iterator | tf.distribute.DistributedIterator):
             return self._given(iterator)
@@ -121,8 +118,6 @@ class ReplicatedFunction:
         Its replicas do not wait for each other: results are summed when the evaluation has ended.
         So the data may have any length, and a callback may evaluate others.
         """
-        import tensorflow as tf
-
         if self._sums_losses:
             return self._evaluate_singly(iterator)
         if self._evaluation is None:
@@ -139,8 +134,6 @@ class ReplicatedFunction:
 
         TensorFlow 2.21 does not sum over replicas within the `tf.cond` of `one_by_one`.
         """
-        import tensorflow as tf
-
         logs = None
         with contextlib.suppress(tf.errors.OutOfRangeError):
             for _ in range(self.steps):
@@ -167,15 +160,11 @@ class ReplicatedFunction:
 
     def _traced(self, uneven: bool) -> Any:
         """Return the graph of one step."""
-        import tensorflow as tf
-
         return tf.function(
             lambda batch: self._over_replicas(batch, uneven), autograph=False, reduce_retracing=True
         )
 
     def _one(self, iterator: Any) -> Any:
-        import tensorflow as tf
-
         try:
             logs = self._function(True)(iterator, tf.constant(1))
         except tf.errors.OutOfRangeError as error:
@@ -187,8 +176,6 @@ class ReplicatedFunction:
     def _given(self, batches: Any) -> Any:
         """Make a step on each batch of the generator that `train_on_batch` or `test_on_batch`
         passes."""
-        import tensorflow as tf
-
         logs = None
         for batch in batches:
             data = tf.nest.map_structure(
@@ -200,8 +187,6 @@ class ReplicatedFunction:
 
     def _function(self, uneven: bool) -> Any:
         """Return the graph of many steps, for batches of any size or only of the known size."""
-        import tensorflow as tf
-
         if uneven not in self._functions:
 
             def steps(iterator: Any, count: Any) -> Any:
@@ -214,8 +199,6 @@ class ReplicatedFunction:
 
     def _of_all_replicas(self, logs: Any) -> Any:
         """Return the logs, with metrics computed over all replicas as Keras reads them."""
-        import tensorflow as tf
-
         if not isinstance(logs, tuple):
             return logs
         logs, are_metrics = logs
@@ -231,8 +214,6 @@ class ReplicatedFunction:
 
     def _with_metrics_marked(self, logs: Any) -> Any:
         """Return the logs of the user's own step, with the results of metrics among them marked."""
-        import tensorflow as tf
-
         if not self._own_logs or not isinstance(logs, dict):
             return logs
         results = self.model.get_metrics_result()
@@ -243,8 +224,6 @@ class ReplicatedFunction:
         }
 
     def _over_replicas(self, batch: Any, uneven: bool) -> Any:
-        import tensorflow as tf
-
         def of_replica(data: Any) -> Any:
             data = without_optionals(data)
             examples = examples_in(data)
@@ -277,8 +256,6 @@ class ReplicatedFunction:
 
         None where every replica has an equal share.
         """
-        import tensorflow as tf
-
         replicas = self.strategy.num_replicas_in_sync
         if replicas == 1:
             return None
@@ -292,8 +269,6 @@ class ReplicatedFunction:
         return own * replicas / replica.all_reduce(tf.distribute.ReduceOp.SUM, own)
 
     def _reduced(self, log: Any) -> Any:
-        import tensorflow as tf
-
         # metrics Keras itself reads over all replicas when an epoch ends
         if self._own_logs:
             return self.strategy.reduce(tf.distribute.ReduceOp.MEAN, log, axis=None)

@@ -9,6 +9,7 @@ import attrs
 from tfopt_core.data import Batch, DataPlan, Shuffle, Take
 from tfopt_core.data.stages import before_copy
 from tfopt_core.errors import WorkloadError
+from tfopt_core.lazy import keras, tf
 from tfopt_core.private_api import why_without
 
 
@@ -17,9 +18,6 @@ def as_plan(data: Any, split: str) -> DataPlan:
 
     :raises WorkloadError: for anything else, and for arrays that do not fit together.
     """
-    import keras
-    import tensorflow as tf
-
     if isinstance(data, DataPlan):
         return data
     if isinstance(data, tf.data.Dataset):
@@ -104,8 +102,6 @@ def first_batches(plan: DataPlan, batches: int, batch_size: int) -> DataPlan:
 def shapes_in_words(batch: Any) -> str:
     """Return the shapes of a batch's parts: `(32, 28, 28, 1), (32,)`; `(...)` where one has any
     number of axes."""
-    import tensorflow as tf
-
     shapes = []
     for part in tf.nest.flatten(batch):
         shape = getattr(part, "shape", ())
@@ -135,8 +131,6 @@ def counted_as(dataset: Any, batches: int | None) -> Any:
     :param dataset: a `tf.data.Dataset`; any other data are returned as they are.
     :param batches: None where Keras does not know the number.
     """
-    import tensorflow as tf
-
     if not isinstance(dataset, tf.data.Dataset):
         return dataset
     found = int(dataset.cardinality())

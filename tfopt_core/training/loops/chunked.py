@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.lazy import tf
 from tfopt_core.training.loops.graph_steps import (
     PassEnd,
     TracedSteps,
@@ -50,8 +51,6 @@ class ChunkedFunction:
     _draws: bool | None = None
 
     def __attrs_post_init__(self) -> None:
-        import tensorflow as tf
-
         self.report.steps_per_call = self.steps
         self._step = self.traced.step("step")
         self._compiled_step = self.traced.step("step", jit_compile=self.jit_compile)
@@ -63,8 +62,6 @@ class ChunkedFunction:
         :raises StopIteration: if the pass over the data has ended, as `PassEnd` says.
         :raises tensorflow.errors.OutOfRangeError: the same, for single steps.
         """
-        import tensorflow as tf
-
         if not isinstance(iterator, tf.data.Iterator | tf.distribute.DistributedIterator):
             return self._given(iterator)
         if self._makes_single_steps(iterator):
@@ -88,8 +85,6 @@ class ChunkedFunction:
 
     def _steps(self, iterator: Any, most: int) -> Any:
         """Make up to `most` steps and return the logs of the last one."""
-        import tensorflow as tf
-
         if most == self.steps and self._compiles_chunk(iterator.element_spec):
             whole, alone, logs = self._chunk(iterator)
             self.report.count(int(whole) + int(alone), int(whole))
@@ -127,8 +122,6 @@ class ChunkedFunction:
     def _steps_whole(self, iterator: Any) -> Any:
         """Return the steps made in a compiled chunk, those made alone, and the logs of the last
         one."""
-        import tensorflow as tf
-
         spec = sized(iterator.element_spec, self.batch_size)
         stack, count, odd, batch = stacked(iterator, spec, self.steps)
 
@@ -157,8 +150,6 @@ class ChunkedFunction:
 
 def why_not_stacked(spec: Any) -> str:
     """Return why batches of this specification cannot be stacked for XLA; empty if they can."""
-    import tensorflow as tf
-
     for part in tf.nest.flatten(spec):
         if not isinstance(part, tf.TensorSpec):
             return f"batches hold a {type(part).__name__.removesuffix('Spec')}"
@@ -173,7 +164,6 @@ def why_not_stacked(spec: Any) -> str:
 
 def sized(spec: Any, batch_size: int | None) -> Any:
     """Return the specification of a batch of so many examples."""
-    import tensorflow as tf
 
     def closed(part: Any) -> Any:
         if not isinstance(part, tf.TensorSpec) or not part.shape.rank or part.shape[0] is not None:
@@ -189,8 +179,6 @@ def stacked(iterator: Any, spec: Any, steps: int) -> Any:
     :returns: the stack, padded to `steps` batches; how many of them are valid; whether a batch of
         another size ended it; and that batch.
     """
-    import tensorflow as tf
-
     specs, open_specs = tf.nest.flatten(spec), tf.nest.flatten(iterator.element_spec)
     arrays = [tf.TensorArray(s.dtype, steps, element_shape=s.shape) for s in specs]
 
@@ -230,8 +218,6 @@ def stacked(iterator: Any, spec: Any, steps: int) -> Any:
 def _with_shape(tensor: Any, shape: Any) -> Any:
     """Return the tensor with its static shape set. (`tf.ensure_shape` is checked in a branch that
     is not taken, too.)"""
-    import tensorflow as tf
-
     result = tf.identity(tensor)
     result.set_shape(shape)
     return result

@@ -10,6 +10,7 @@ import attrs
 
 from tfopt_core.data.functions import drawing_ops
 from tfopt_core.errors import PluginRefused
+from tfopt_core.lazy import tf
 from tfopt_core.training.loops.traces import step_draws
 from tfopt_core.training.model.layers import output_losses_weighed
 
@@ -77,8 +78,6 @@ class TracedSteps:
         return bool(drawing_ops(step.get_concrete_function(batch_spec).graph))
 
     def _function(self, key: tuple[str, bool], body: Callable[..., Any]) -> Any:
-        import tensorflow as tf
-
         if key not in self._functions:
             self._functions[key] = tf.function(body, autograph=False, reduce_retracing=True)
         return self._functions[key]
@@ -91,7 +90,6 @@ def one_step(model: Any, *, jit_compile: bool, sized_here: bool = False) -> Any:
 
     :param sized_here: whether it is traced for a size of batches that Keras' own may not know.
     """
-    import tensorflow as tf
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def step(data: Any) -> Any:
@@ -108,8 +106,6 @@ def logs_spec(step: Any, batch_spec: Any) -> Any:
 
 def no_logs(spec: Any) -> Any:
     """Return logs of no step: zeros, with length 0 along axes of unknown length."""
-    import tensorflow as tf
-
     return tf.nest.map_structure(
         lambda log: tf.zeros([size or 0 for size in log.shape], log.dtype), spec
     )
@@ -117,8 +113,6 @@ def no_logs(spec: Any) -> Any:
 
 def shapes_of_logs(spec: Any) -> Any:
     """Return the shapes that logs keep throughout a loop."""
-    import tensorflow as tf
-
     return tf.nest.map_structure(lambda log: log.shape, spec)
 
 
@@ -133,8 +127,6 @@ def repeated(
     :param compiled: whether XLA compiles the loop. Its logs must then keep their shape, so where
         that is not known the first step is made before the loop.
     """
-    import tensorflow as tf
-
     spec = logs_spec(step, batch_spec)
     known = all(log.shape.is_fully_defined() for log in tf.nest.flatten(spec))
     if compiled and not known:
@@ -157,8 +149,6 @@ def one_by_one(iterator: Any, step: Any, limit: Any, logs: Any = None) -> Any:
     :param limit: the most steps.
     :returns: how many steps, and the logs of the last one.
     """
-    import tensorflow as tf
-
     spec, scalar = logs_spec(step, iterator.element_spec), tf.TensorShape([])
 
     def body(made: Any, _: Any, logs: Any) -> Any:
@@ -179,8 +169,6 @@ def one_by_one(iterator: Any, step: Any, limit: Any, logs: Any = None) -> Any:
 
 def without_optionals(data: Any) -> Any:
     """Return the batch with None for each empty optional, tf.data's form of None."""
-    import tensorflow as tf
-
     return tf.nest.map_structure(
         lambda part: None if isinstance(part, tf.experimental.Optional) else part, data
     )
@@ -300,8 +288,6 @@ class PassEnd:
         :param error: what a call has raised: by reading a batch, or by a step.
         :param spec: the specification of a batch.
         """
-        import tensorflow as tf
-
         if self.own_steps == 1 and "IteratorGetNext" in error.message:
             empty = tf.data.Dataset.from_generator(lambda: iter(()), output_signature=spec)
             self._make_step(step, iter(empty))
@@ -316,8 +302,6 @@ class PassEnd:
 
         :raises PluginRefused: if the step draws by TensorFlow, which goes on in one function only.
         """
-        import tensorflow as tf
-
         if self.model is not None and step_draws(self.model):
             raise PluginRefused(DRAWS_AT_THE_END)
         if self._traced[0] is not step:

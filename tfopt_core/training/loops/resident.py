@@ -12,6 +12,7 @@ import attrs
 
 from tfopt_core.data import MapBatches
 from tfopt_core.errors import PluginRefused
+from tfopt_core.lazy import tf
 from tfopt_core.training.loops.graph_steps import PassEnd, TracedSteps, repeated
 from tfopt_core.training.loops.report import LoopReport
 from tfopt_core.training.loops.resident_data import ResidentData
@@ -65,8 +66,6 @@ class ResidentFunction:
     _batch_size: Any = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        import tensorflow as tf
-
         self.report.steps_per_call = self.steps
         self._single = self.traced.step("step", jit_compile=self.jit_compile)
         self._held = tf.nest.map_structure(lambda part: part.held, self.data.rows)
@@ -80,8 +79,6 @@ class ResidentFunction:
 
         :raises StopIteration: if the pass over the data has ended, as `PassEnd` says.
         """
-        import tensorflow as tf
-
         if not isinstance(iterator, tf.data.Iterator | tf.distribute.DistributedIterator):
             logs = self._single(next(iterator))  # train_on_batch hands over a generator
             self.report.count(1, 0)
@@ -100,8 +97,6 @@ class ResidentFunction:
         return logs
 
     def _steps(self, start: int, count: int) -> Any:
-        import tensorflow as tf
-
         logs, size = None, self._batch_size
         full, order = max(0, min(count, self.data.full_batches - start)), self.under_way.order
         self.report.count(count, full if self.jit_compile else 0)
@@ -148,8 +143,6 @@ class _Loop:
 
         :raises PluginRefused: if that step draws by TensorFlow, whose numbers would begin again.
         """
-        import tensorflow as tf
-
         forms = tf.nest.map_structure(lambda part: part.form, data.rows)
         known = data.batch.size if jit_compile else data.known
         maps = tuple(id(getattr(one.function, "concrete", one.function)) for one in data.maps)
@@ -173,8 +166,6 @@ class _Loop:
         cls, traced: TracedSteps, forms: Any, data: ResidentData, class_weight: Any,
         known: int | None, *, jit_compile: bool,
     ) -> _Loop:  # fmt: skip
-        import tensorflow as tf
-
         # a separate function for XLA, which must be traced for the known size only
         step, alone = traced.step("whole" if jit_compile else "step"), traced.step("step")
         index, gather = data.index, _gathering(forms, data.maps, class_weight)
@@ -210,8 +201,6 @@ class _Loop:
 def _takes(traced: Any, spec: Any) -> bool:
     """Return whether Keras would call a step that was traced for batches of one spec on those of
     another."""
-    import tensorflow as tf
-
     mine, other = tf.nest.flatten(traced), tf.nest.flatten(spec)
     return len(mine) == len(other) and all(
         own.dtype == one.dtype
@@ -224,8 +213,6 @@ def _takes(traced: Any, spec: Any) -> bool:
 def _gathering(forms: Any, stages: Sequence[MapBatches], class_weight: Any) -> Any:
     """Return a `tf.function` from what is held, and the indices of examples, to their batch as the
     plan makes it."""
-    import tensorflow as tf
-
     # traced as tf.data traces a map's function: with AutoGraph
     maps: list[Callable[..., Any]] = [tf.function(stage.function) for stage in stages]
     if class_weight is not None:
@@ -244,7 +231,5 @@ def _gathering(forms: Any, stages: Sequence[MapBatches], class_weight: Any) -> A
 
 def _without_batches(spec: Any) -> Any:
     """Return a data set of such batches that yields none."""
-    import tensorflow as tf
-
     signature = tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape, part.dtype), spec)
     return tf.data.Dataset.from_generator(lambda: iter(()), output_signature=signature)

@@ -11,6 +11,7 @@ from tfopt_core.data import Batch, DataPlan, MapBatches, Resident, Shuffle, Sour
 from tfopt_core.data.batching import KerasShuffle
 from tfopt_core.data.lower import given_spec, lower_stages
 from tfopt_core.data.resident import why_not_gathered
+from tfopt_core.lazy import tf
 
 # Indices are int32: a gather by int64 is slower on a CPU, and no device holds more examples.
 _MOST_EXAMPLES = 2**31 - 1
@@ -56,8 +57,6 @@ def resident_data(
 
     :param drawn: see `EpochOrders`.
     """
-    import tensorflow as tf
-
     resident, behind = _split(plan)
     assert resident is not None
     held, batch = resident.held, next(stage for stage in behind if isinstance(stage, Batch))
@@ -124,8 +123,6 @@ class EpochOrders:
 
     def next_epoch(self) -> Any:
         """Return the indices of all examples, int32, in the order of the pass that begins."""
-        import tensorflow as tf
-
         if not self.shuffles:
             return tf.range(self.count)
         expected = 0 if self._last is None else self._last + self._stride
@@ -166,8 +163,6 @@ def _orders(count: int, shuffles: Sequence[Shuffle], skipped: int, stride: int) 
     :param skipped: how many iterators have been made before.
     :param stride: how many are made for each pass; the first of them is read.
     """
-    import tensorflow as tf
-
     source = Source(value=(0, count, 1), origin="range", count=count)
     indices = lower_stages((source, *shuffles))
     used = indices.batch(count).map(lambda order: tf.cast(order, tf.int32))

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary, WeakSet
 import attrs
 
 from tfopt_core.data.functions import drawing_ops
+from tfopt_core.lazy import tf
 from tfopt_core.private_api import why_without
 from tfopt_core.training.model.layers import nested_layers, optimizers_of
 
@@ -65,8 +66,6 @@ def note_trace(model: Any, batch: Any, *, of_keras: bool) -> None:
     :param batch: the tensors for which it is traced.
     :param of_keras: whether Keras' own train function calls it, not a loop that others share.
     """
-    import tensorflow as tf
-
     if of_keras:
         before = _TRACED[model].batches if model in _TRACED else frozenset()
         read = {read: _kept(value) for read, value in _read_by_a_trace(model)}
@@ -100,8 +99,6 @@ def why_as_traced(model: Any, batch: Any = None) -> str:
 
 def _read_by_a_trace(model: Any) -> Iterator[tuple[_Read, Any]]:
     """Yield what the user may set on a model, its layers and optimizers, and its value."""
-    import tensorflow as tf
-
     in_code = _names_in_code(type(model))
     trained = frozenset(map(id, model.trainable_variables))
     yield _Read(0, "trainable variables", "other layers frozen"), trained

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfopt_core.errors import PluginRefused
+from tfopt_core.lazy import keras
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import batch_callbacks
@@ -165,8 +166,6 @@ def why_no_loop(built: Built) -> str:
 
 def _why_keras_itself(built: Built) -> str:
     """Return why only Keras' own train function can train the model; empty if others can."""
-    import keras
-
     model, replicas = built.model, built.run.replicas
     made_by = getattr(model.train_function, "__module__", "").partition(".")[0]
     if model.train_function is not None and made_by not in ("keras", "tfopt_core"):

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Collection
 from typing import Any
 
+from tfopt_core.lazy import keras, tf
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.model.layers import frozen_share
@@ -30,8 +31,6 @@ def build_state(built: Built, replaced: Collection[str] = ()) -> None:
 
     :param replaced: methods that tfopt, not the user, has set on the model itself.
     """
-    import tensorflow as tf
-
     model = built.model
     if why_without("own-strategy") or model._distribute_strategy is not None:
         return
@@ -48,8 +47,6 @@ def build_state(built: Built, replaced: Collection[str] = ()) -> None:
 
 def _starts_from_constants(optimizer: Any) -> bool:
     """Return whether it is one of `FROM_CONSTANTS`, with or without a loss scale."""
-    import keras
-
     if type(optimizer) is keras.optimizers.LossScaleOptimizer:
         optimizer = optimizer.inner_optimizer
     known = [getattr(keras.optimizers, name, None) for name in FROM_CONSTANTS]
@@ -58,8 +55,6 @@ def _starts_from_constants(optimizer: Any) -> bool:
 
 def _steps_its_own_way(model: Any, replaced: Collection[str]) -> bool:
     """Return whether a method that makes its steps is not that of Keras, `replaced` ones aside."""
-    import keras
-
     if (vars(model).keys() - set(replaced)) & set(STEP_METHODS):
         return True
     return any(

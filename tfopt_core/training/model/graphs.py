@@ -17,6 +17,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.hooks.diagnosis import Finding
+from tfopt_core.lazy import tf
 from tfopt_core.private_api import why_without
 from tfopt_core.training.model.layers import nested_layers
 
@@ -40,8 +41,6 @@ def traced_step(model: Any, batch: Any) -> StepGraph:
 
     :raises Exception: whatever the step raises while it is traced.
     """
-    import tensorflow as tf
-
     function = tf.function(model.train_step, autograph=False)
     concrete = function.get_concrete_function(batch)
     return StepGraph(concrete.graph, lambda: function(batch))
@@ -102,8 +101,6 @@ def rounds_of(op: Any) -> int | None:
 
 def _number(tensor: Any) -> int | None:
     """Return the value of a scalar that is the same in every run."""
-    import tensorflow as tf
-
     value = tf.get_static_value(tensor)
     # Keras' recurrent layers write their number of steps as the maximum of a single number
     if value is None and tensor.op.type in ("Max", "Min", "Identity", "Cast"):

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tfopt_core.errors import WorkloadError
+from tfopt_core.lazy import keras
 from tfopt_core.private_api import why_without
 
 # The attribute of a model's class that holds what `trained_part` returns.
@@ -42,8 +43,6 @@ def why_no_graph(model: Any, elsewhere: str, what: str) -> str:
 
     :param elsewhere: what a class of its own may do, for the reason; `what` a method of its own.
     """
-    import keras
-
     name = type(model).__name__
     if not type(model).__module__.startswith("keras."):
         return f'the class "{name}" may {elsewhere}'
@@ -104,8 +103,6 @@ def output_losses_weighed(model: Any, weight: Any = None) -> Iterator[None]:
     Keras weighs it by the examples of a batch if the trace knows their number, which its own trace
     does only where all batches have as many: to it batches count alike.
     """
-    import keras
-
     own = keras.metrics.Mean.update_state
 
     @functools.wraps(own)
@@ -209,8 +206,6 @@ def optimizers_of(model: Any) -> list[Any]:
 
     The user's own `train_step` may keep others as attributes, single or in lists and dicts.
     """
-    import keras
-
     held = [model.optimizer]
     for value in vars(model).values():
         several = value.values() if isinstance(value, dict) else value

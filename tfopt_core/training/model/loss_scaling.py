@@ -10,14 +10,13 @@ import attrs
 
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks.values import PrecisionPolicy, TrainingOptions
+from tfopt_core.lazy import keras, tf
 from tfopt_core.private_api import why_without
 from tfopt_core.training.model.layers import method_replaced, optimizers_of
 
 
 def compile_model(model: Any, options: TrainingOptions, precision: PrecisionPolicy) -> None:
     """Compile the model. Must be called inside the strategy's scope."""
-    import keras
-
     optimizer = with_changes(options, precision)
     if precision.loss_scale == "dynamic" and precision.scope == "layers":
         # Keras looks at the model's own policy, which then stays float32
@@ -43,8 +42,6 @@ def with_changes(
 
     :param scaled: whether to apply a fixed loss scale.
     """
-    import keras
-
     changes: dict[str, Any] = {}
     if options.schedule is not None:
         changes["learning_rate"] = options.schedule
@@ -67,8 +64,6 @@ def scaling_optimizer(optimizer: Any, precision: PrecisionPolicy) -> Any:
 
     :param optimizer: one of Keras; what it has learned is kept.
     """
-    import keras
-
     if precision.policy != "mixed_float16" or optimizer is None:
         return optimizer
     if isinstance(precision.loss_scale, int | float):
@@ -91,8 +86,6 @@ def with_scaled_step(
 
     :raises WorkloadError: where that is not possible, naming the model's class.
     """
-    import keras
-
     step = type(model).train_step
     if precision.policy != "mixed_float16" or precision.loss_scale is None:
         return options
@@ -157,8 +150,6 @@ class _ScaledTape:
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
         """Replace the methods within the context."""
-        import tensorflow as tf
-
         optimizer, gradient = self.optimizer, tf.GradientTape.gradient
         scale_loss, apply = optimizer.scale_loss, optimizer.apply
 
@@ -189,8 +180,6 @@ class _ScaledTape:
     @property
     def scale(self) -> Any:
         """The factor by which the optimizer will divide."""
-        import tensorflow as tf
-
         optimizer = self.optimizer
         value = optimizer.loss_scale_factor
         if value is None and hasattr(optimizer, "initial_scale"):
@@ -200,8 +189,6 @@ class _ScaledTape:
     def _gradient(
         self, original: Any, tape: Any, target: Any, sources: Any, seeds: Any, named: Any
     ) -> Any:
-        import tensorflow as tf
-
         scale = self.scale
         if seeds is None:
             seeds = tf.nest.map_structure(tf.ones_like, target)
@@ -214,8 +201,6 @@ class _ScaledTape:
     def _rescaled(self, grads: Any) -> list[Any]:
         """Return the gradients times the scale; NaN if any was not finite, whatever the step made
         of it since (clipping hides an infinity)."""
-        import tensorflow as tf
-
         here = tf.compat.v1.get_default_graph() if not tf.executing_eagerly() else None
         seen = [flag for flag in self.finite if here is None or flag.graph is here]
         factor = self.scale
@@ -225,14 +210,10 @@ class _ScaledTape:
 
 
 def _values(gradient: Any) -> Any:
-    import tensorflow as tf
-
     return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
 def _times(gradient: Any, factor: Any) -> Any:
-    import tensorflow as tf
-
     if gradient is None:
         return None
     if isinstance(gradient, tf.IndexedSlices):
@@ -243,9 +224,6 @@ def _times(gradient: Any, factor: Any) -> Any:
 
 def _count_overflows(optimizer: Any, replicas: int) -> None:
     """Have a dynamic loss scale count the steps that it skips since gradients overflowed."""
-    import keras
-    import tensorflow as tf
-
     if not isinstance(optimizer, keras.optimizers.LossScaleOptimizer) or _COUNTER in vars(
         optimizer
     ):

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from tfopt_core.hooks.values import PrecisionPolicy
+from tfopt_core.lazy import keras
 from tfopt_core.private_api import why_without
 from tfopt_core.training.model.layers import nested_layers
 
@@ -19,8 +20,6 @@ def set_policy(policy: PrecisionPolicy) -> Any:
     With the scope "layers" it is float32, as an object of its own: a layer that is given no dtype
     holds this very object, and one that is given "float32" another.
     """
-    import keras
-
     by_layers = policy.scope == "layers" and policy.policy not in FULL
     default = keras.DTypePolicy("float32" if by_layers else policy.policy)
     keras.config.set_dtype_policy(default)
@@ -34,8 +33,6 @@ def apply_precision(model: Any, policy: PrecisionPolicy, default: Any) -> None:
 
     :param default: what `set_policy` has returned.
     """
-    import keras
-
     if policy.scope == "layers" and policy.policy not in FULL:
         for layer in _without_own_dtype(model, default):
             layer.dtype_policy = policy.policy
@@ -75,8 +72,6 @@ def named_layers(model: Any, names: Iterable[str], types: Iterable[str]) -> list
 def _outputs(model: Any) -> Iterable[Any]:
     """Yield the output layers of a model, and of the models within one that has its own
     `train_step`: it computes its loss from what they return."""
-    import keras
-
     models = [model]
     if type(model).train_step is not keras.Model.train_step:
         models += [part for part in model.layers if isinstance(part, keras.Model)]
@@ -91,8 +86,6 @@ def output_layers(model: Any) -> tuple[Any, ...]:
     Of a model that produces an output they are its own output layers; of a layer of Keras that
     holds others (TimeDistributed, Bidirectional) all of these too.
     """
-    import keras
-
     if isinstance(model, keras.Sequential):
         operations = model.layers[-1:]
     else:
@@ -134,8 +127,6 @@ def _without_own_dtype(model: Any, default: Any) -> list[Any]:
 
 
 def _passes_on(layer: Any) -> bool:
-    import keras
-
     if isinstance(layer, keras.layers.InputLayer):
         return True
     own = getattr(type(layer).call, "__module__", "")

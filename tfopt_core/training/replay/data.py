@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import attrs
 
+from tfopt_core.lazy import np, tf
 from tfopt_core.training.messages import Answer, TrainingCounts
 
 # A cache that froze random data shows only in a second epoch.
@@ -120,17 +121,12 @@ class FirstBatches:
 
     def save(self, path: Path, spec: Any) -> None:
         """Store the batches, which have this specification, as a data set of known length."""
-        import tensorflow as tf
-
         stored = tf.data.Dataset.from_generator(lambda: iter(self._batches), output_signature=spec)
         count = tf.data.experimental.assert_cardinality(len(self._batches))
         stored.apply(count).save(str(path))
 
 
 def _size(batch: Any) -> int:
-    import numpy as np
-    import tensorflow as tf
-
     total = 0
     for part in tf.nest.flatten(batch, expand_composites=True):
         if part is not None:
@@ -186,8 +182,6 @@ def example_digests(batch: Any) -> list[bytes]:
 
     A batch whose leaves do not share their first axis counts as a single example.
     """
-    import tensorflow as tf
-
     # the names of a dict's keys; tf.nest sorts them, as Keras does
     names = tf.nest.map_structure(lambda leaf: type(leaf).__name__, batch)
     leaves = [_leaf(tensor) for tensor in tf.nest.flatten(batch) if tensor is not None]
@@ -209,9 +203,6 @@ def example_digests(batch: Any) -> list[bytes]:
 def _leaf(tensor: Any) -> tuple[str, Sequence[bytes]]:
     """Return the type of a tensor with the shape of an example, and the bytes of each example in a
     list; in a tuple those of a tensor without axes."""
-    import numpy as np
-    import tensorflow as tf
-
     if isinstance(tensor, tf.RaggedTensor):
         values = tensor.flat_values
         kind = f"ragged {tensor.ragged_rank} {values.dtype.name} {values.shape[1:]}"

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import TfoptError
+from tfopt_core.lazy import keras, np, tf
 from tfopt_core.training.model.layers import nested_layers, optimizers_of
 
 # The side without the stack may be under way at the same time, and takes longer. It begins at the
@@ -70,8 +71,6 @@ class StateFiles:
 def state_of(model: Any) -> list[Any]:
     """Return what training changes: the variables of a model and of its optimizers, and those that
     are plain variables of TensorFlow."""
-    import tensorflow as tf
-
     plain = [
         value
         for part in (model, *nested_layers(model))
@@ -99,8 +98,6 @@ def await_file(path: Path, longest: float) -> None:
 def save_variables(path: Path, variables: Sequence[Any]) -> None:
     """Write the values to a `.npz` file, in order; nothing is pickled. It is there once it is
     whole."""
-    import numpy as np
-
     begun = path.with_suffix(".part")
     with begun.open("wb") as file:
         np.savez(file, **{_key(i, v): _value(v) for i, v in enumerate(variables)})
@@ -124,8 +121,6 @@ def state_difference(path: Path, variables: Sequence[Any]) -> float:
 
     :raises TfoptError: if they are not the same in number, types and shapes.
     """
-    import numpy as np
-
     largest = 0.0
     for variable, other in zip(variables, _values(path, variables), strict=True):
         value = _value(variable)
@@ -138,8 +133,6 @@ def state_difference(path: Path, variables: Sequence[Any]) -> float:
 
 
 def _values(path: Path, variables: Sequence[Any]) -> list[Any]:
-    import numpy as np
-
     with np.load(path, allow_pickle=False) as file:
         stored = {key: file[key] for key in file.files}
     ours = {_key(i, v): tuple(v.shape) for i, v in enumerate(variables)}
@@ -154,8 +147,6 @@ def _key(index: int, variable: Any) -> str:
 
 
 def _value(variable: Any) -> Any:
-    import keras
-
     value = keras.ops.convert_to_numpy(variable)
     # NumPy's files know no bfloat16; float32 holds each of its values
     return value if value.dtype.kind in "biuf" else value.astype("float32")

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from tfopt_core.diagnosis.step_graph import LOOPS, called_graphs, live_operations, rounds_of
 from tfopt_core.diagnosis.step_loops import call_seconds
 from tfopt_core.hooks.machine import Machine
-from tfopt_core.training.model.graphs import LOOPS, called_graphs, live_operations, rounds_of
 
 # Of products in each type.
 PEAK_SECONDS = 0.5

@@ -12,18 +12,19 @@ from tfopt_core.diagnosis.input_findings import (
     stage_costs,
 )
 from tfopt_core.diagnosis.results import VALIDATION, EpochPart
+from tfopt_core.diagnosis.step_graph import (
+    augmenting_layers,
+    graph_findings,
+    layers_without_xla,
+    supports_xla,
+)
 from tfopt_core.diagnosis.step_parts import Parts
 from tfopt_core.diagnosis.step_rounds import TimedLoops
 from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.scripts.running import place_now
 from tfopt_core.training.build import Built
-from tfopt_core.training.model.graphs import (
-    StepGraph,
-    graph_findings,
-    layers_without_xla,
-    supports_xla,
-)
-from tfopt_core.training.model.layers import augmenting_layers, frozen_share
+from tfopt_core.training.model.graphs import StepGraph
+from tfopt_core.training.model.layers import frozen_share
 
 # Input that takes a smaller share of a step is not examined.
 INPUT_WORTH = 0.03

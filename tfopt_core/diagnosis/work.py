@@ -14,6 +14,7 @@ from tfopt_core.diagnosis.epoch_parts import epoch_parts, with_files_in
 from tfopt_core.diagnosis.input_findings import plan_findings
 from tfopt_core.diagnosis.matmul import matmul_peaks, matmul_share, operations_of
 from tfopt_core.diagnosis.results import Bounds, Diagnosed, PartsMeasured, PluginAsked, StepPart
+from tfopt_core.diagnosis.step_graph import supports_xla
 from tfopt_core.diagnosis.step_parts import parts_of
 from tfopt_core.diagnosis.step_rounds import LOOK_SECONDS, time_rounds
 from tfopt_core.diagnosis.training_findings import (
@@ -33,7 +34,7 @@ from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.job import Job
 from tfopt_core.training.messages import Note, Tell
-from tfopt_core.training.model.graphs import StepGraph, supports_xla, traced_step
+from tfopt_core.training.model.graphs import StepGraph, traced_step
 from tfopt_core.training.model.layers import nested_layers
 from tfopt_core.training.runtime import device_sync
 from tfopt_core.training.workload import Workload

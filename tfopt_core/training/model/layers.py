@@ -118,19 +118,6 @@ def output_losses_weighed(model: Any, weight: Any = None) -> Iterator[None]:
         keras.metrics.Mean.update_state = own
 
 
-def augmenting_layers(model: Any) -> list[str]:
-    """Return the classes of the layers that change images at random; none if they are unknown."""
-    if why_without("nested-layers"):
-        return []
-
-    def augments(layer: type[Any]) -> bool:
-        name, ours = layer.__name__, layer.__module__.startswith("keras.")
-        return ours and (name.startswith("Rand") or name in ("AugMix", "CutMix", "MixUp"))
-
-    classes = {type(layer) for layer in nested_layers(model)}
-    return sorted(one.__name__ for one in classes if any(map(augments, one.__mro__)))
-
-
 def frozen_share(model: Any) -> float:
     """Return the share of a model's weights that are in layers which are not to be trained; 0.0 if
     layers cannot be listed with the installed Keras."""

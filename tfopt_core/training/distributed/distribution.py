@@ -12,8 +12,7 @@ from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.coordinated import Coordinated
 from tfopt_core.training.distributed.models import (
-    SharedLosses,
-    SharedOptimizers,
+    SharedBatch,
     build_model,
     check_data,
     check_losses,
@@ -61,13 +60,10 @@ class Synchronous:
     """
 
     built: Built
-    _optimizers: SharedOptimizers = attrs.field(init=False)
-    _losses: SharedLosses = attrs.field(init=False)
+    _shared: SharedBatch = attrs.field(
+        default=attrs.Factory(lambda self: SharedBatch(self.built.model), takes_self=True)
+    )
     _strategy: Any = None
-
-    def __attrs_post_init__(self) -> None:
-        model = self.built.model
-        self._optimizers, self._losses = SharedOptimizers(model), SharedLosses(model)
 
     def install(self) -> None:
         model, run = self.built.model, self.built.run
@@ -79,14 +75,12 @@ class Synchronous:
         model.jit_compile = False  # over replicas XLA fails in the first step (keras#21366)
         model.train_function = model.test_function = model.predict_function = None
         with run.strategy.scope():
-            self._optimizers.install()
-        self._losses.install()
+            self._shared.install()
         model.make_test_function = self._make_test_function
 
     def uninstall(self) -> None:
         model = self.built.model
-        self._optimizers.uninstall()
-        self._losses.uninstall()
+        self._shared.uninstall()
         model._distribute_strategy = self._strategy
         vars(model).pop("make_test_function", None)
         model.test_function = model.predict_function = None
@@ -108,7 +102,7 @@ class Synchronous:
         return with_parts(dataset, parts_of_a_batch(run.strategy))
 
     def train_function(self) -> ReplicatedFunction:
-        function = ReplicatedFunction(self.built, self._losses, self._optimizers)
+        function = ReplicatedFunction(self.built, self._shared)
         function.report = continued(self.built.model, function.report)
         if self.built.training.loop != "keras":
             function.report.why_not = over_replicas(self.built.run.replicas)
@@ -116,12 +110,12 @@ class Synchronous:
 
     def endless_function(self, steps: int) -> ReplicatedFunction:
         """Return a train function over endless data, to time a loop with `steps` steps a call."""
-        function = ReplicatedFunction(self.built, self._losses, self._optimizers)
+        function = ReplicatedFunction(self.built, self._shared)
         function.steps, function.steps_per_epoch, function.uneven_last = steps, ENDLESS, False
         return function
 
     def _make_test_function(self, force: bool = False) -> Any:
         model = self.built.model
         if model.test_function is None or force:
-            model.test_function = ReplicatedFunction(self.built, self._losses)
+            model.test_function = ReplicatedFunction(self.built, self._shared, evaluates=True)
         return model.test_function

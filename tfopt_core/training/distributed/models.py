@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
@@ -64,13 +64,27 @@ def _zeros_of(spec: Any) -> Any:
     return tf.nest.map_structure(zeros, spec)
 
 
-@attrs.define(eq=False)
-class SharedLosses:
-    """Replaces functions of Keras' losses during a training over several replicas.
+# What Keras calls the mean.
+MEAN = "sum_over_batch_size"
 
-    Keras divides the loss of each replica by the replica's own examples, and the gradients of all
-    replicas are added, weighted by their examples (see `SharedOptimizers`). Two kinds of loss are
-    reduced differently here, so that the sum is the loss of the whole batch:
+
+class _Share(threading.local):
+    """The share of a replica in the batch; each replica is traced in its own thread."""
+
+    examples: Any = None
+    weight: Any = None
+
+
+@attrs.define(eq=False)
+class SharedBatch:
+    """Replaces functions of Keras' losses and of a model's optimizers during a training over
+    several replicas, so that a step is that of the whole batch.
+
+    Keras averages a replica's loss over the replica's own examples and adds the gradients of all
+    replicas divided by their number. That is the gradient of the global batch only if all have
+    equally many examples. Weighted by the replica's share of the examples, the sum is the gradient
+    that one device computes, for an epoch's last batch too. Two kinds of loss are reduced
+    differently here, so that the sum is the loss of the whole batch:
 
     - Under a mask Keras divides by the valid elements, of which a replica may hold more or fewer
       than its share. Here it divides by those of all replicas.
@@ -78,30 +92,78 @@ class SharedLosses:
 
     A loss that Keras does not reduce, since it is one number already, is refused.
 
+    Keras clips gradients before it adds those of all replicas; here their sum is clipped, as on
+    one device.
+
+    Under float16 Keras lets each replica check its own gradients for overflow. If one replica
+    alone skips the step, the others wait in an all-reduce for ever, so here they check together.
+
     :ivar sums_replicas: whether a loss so far needed a sum over all replicas.
     """
 
     model: Any
     sums_replicas: bool = False
-    _originals: dict[str, Any] = attrs.field(factory=dict)
-    _share: threading.local = attrs.field(factory=threading.local)
+    _replaced: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
+    _share: _Share = attrs.field(factory=_Share)
 
     def install(self) -> None:
-        """Replace the functions. They act as Keras' own outside of `of_replica`."""
+        """Replace the functions. They act as Keras' own outside of `of_replica`. Call it inside the
+        strategy's scope.
+
+        :raises WorkloadError: for an optimizer that accumulates gradients.
+        """
+        for optimizer in optimizers_of(self.model):
+            inner = getattr(optimizer, "inner_optimizer", optimizer)
+            if optimizer.gradient_accumulation_steps or inner.gradient_accumulation_steps:
+                # TF 2.21: "merge_call called while defining a new graph"
+                raise WorkloadError(
+                    "gradients cannot be accumulated over several replicas; leave "
+                    "gradient_accumulation_steps out, and raise the batch size instead"
+                )
+            self._replace(optimizer, "apply", self._applying)
+            if hasattr(optimizer, "check_finite"):
+                self._replace(optimizer, "check_finite", self._checking)
+            if inner.clipnorm or inner.global_clipnorm or inner.clipvalue:
+                self._replace(inner, "_clip_gradients", self._clipping)
         from keras.src.losses import loss as module
 
-        apply_mask, reduce_values = module.apply_mask, module.reduce_values
-        self._originals = {"apply_mask": apply_mask, "reduce_values": reduce_values}
+        self._replace(module, "apply_mask", self._masking)
+        self._replace(module, "reduce_values", self._reducing)
 
+    def uninstall(self) -> None:
+        """Restore the losses and the optimizers as Keras made them."""
+        self._replaced.close()
+
+    def _replace(self, owner: Any, name: str, changed: Callable[[Any], Any]) -> None:
+        method = changed(getattr(owner, name))
+        self._replaced.enter_context(method_replaced(owner, name, method))
+
+    @contextlib.contextmanager
+    def of_replica(self, examples: Any, weight: Any) -> Iterator[None]:
+        """Compute within the context as on a part of the batch of all replicas.
+
+        :param examples: how many this replica has; a row that stands in for none does not count.
+        :param weight: the factor of this replica's gradients, None for 1.
+        """
+        self._share.examples, self._share.weight = examples, weight
+        try:
+            yield
+        finally:
+            self._share.examples = self._share.weight = None
+
+    def _masking(self, apply_mask: Callable[..., Any]) -> Callable[..., Any]:
         def mask_applied(sample_weight: Any, mask: Any, dtype: Any, reduction: Any) -> Any:
-            if self._examples is None or mask is None or reduction not in ("mean", MEAN):
+            if self._share.examples is None or mask is None or reduction not in ("mean", MEAN):
                 return apply_mask(sample_weight, mask, dtype, reduction)
             self.sums_replicas = True
             return apply_mask(sample_weight, mask, dtype, "sum") * self._mask_weight(mask, dtype)
 
+        return mask_applied
+
+    def _reducing(self, reduce_values: Callable[..., Any]) -> Callable[..., Any]:
         def reduced(values: Any, sample_weight: Any = None, reduction: Any = MEAN) -> Any:
             loss = reduce_values(values, sample_weight, reduction)
-            if self._examples is None:
+            if self._share.examples is None:
                 return loss
             if tuple(values.shape) == ():
                 raise WorkloadError(
@@ -113,143 +175,55 @@ class SharedLosses:
             self.sums_replicas, weight = True, self._share.weight
             return loss if weight is None else keras.ops.divide_no_nan(loss, weight)
 
-        module.apply_mask, module.reduce_values = mask_applied, reduced
-
-    def uninstall(self) -> None:
-        """Restore the functions of Keras."""
-        from keras.src.losses import loss as module
-
-        for name, function in self._originals.items():
-            setattr(module, name, function)
-
-    @contextlib.contextmanager
-    def of_replica(self, examples: Any, weight: Any) -> Iterator[None]:
-        """Reduce the losses within the context as a part of the batch of all replicas.
-
-        :param examples: how many this replica has; a row that stands in for none does not count.
-        :param weight: the factor of this replica's gradients, None for 1.
-        """
-        self._share.examples, self._share.weight = examples, weight
-        try:
-            yield
-        finally:
-            self._share.examples = None
-
-    @property
-    def _examples(self) -> Any:
-        return getattr(self._share, "examples", None)
+        return reduced
 
     def _mask_weight(self, mask: Any, dtype: Any) -> Any:
         """Return the elements of all replicas divided by the valid ones."""
         valid = tf.cast(mask, tf.float32)
         counts = tf.stack([tf.reduce_sum(tf.ones_like(valid)), tf.reduce_sum(valid)])
-        counts *= tf.cast(self._examples > 0, tf.float32)
+        counts *= tf.cast(self._share.examples > 0, tf.float32)
         # Other replicas are traced before `all_reduce` returns, and their layers' losses replace
         # these, of which Keras takes the sum later.
         added = [(layer, list(layer._losses)) for layer in self.model._flatten_layers()]
-        replica = tf.distribute.get_replica_context()
-        elements, valid = tf.unstack(replica.all_reduce(tf.distribute.ReduceOp.SUM, counts))
+        elements, valid = tf.unstack(_sum_of_replicas(counts))
         for layer, losses in added:
             layer._losses[:] = losses
         return tf.cast(tf.math.divide_no_nan(elements, valid), dtype)
 
-
-# What Keras calls the mean.
-MEAN = "sum_over_batch_size"
-
-
-@attrs.define(eq=False)
-class SharedOptimizers:
-    """Replaces methods of a model's optimizers during a training over several replicas.
-
-    Keras averages a replica's loss over the replica's own examples and adds the gradients of all
-    replicas divided by their number. That is the gradient of the global batch only if all have
-    equally many examples. Weighted by the replica's share of the examples, the sum is the gradient
-    that one device computes, for an epoch's last batch too.
-
-    Keras clips gradients before it adds those of all replicas; here their sum is clipped, as on
-    one device.
-
-    Under float16 Keras lets each replica check its own gradients for overflow. If one replica
-    alone skips the step, the others wait in an all-reduce for ever, so here they check together.
-    """
-
-    model: Any
-    _replaced: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
-    _weight: threading.local = attrs.field(factory=threading.local)
-
-    def install(self) -> None:
-        """Replace the methods of every optimizer. Call it inside the strategy's scope.
-
-        :raises WorkloadError: for one that accumulates gradients.
-        """
-        for optimizer in optimizers_of(self.model):
-            inner = getattr(optimizer, "inner_optimizer", optimizer)
-            if optimizer.gradient_accumulation_steps or inner.gradient_accumulation_steps:
-                # TF 2.21: "merge_call called while defining a new graph"
-                raise WorkloadError(
-                    "gradients cannot be accumulated over several replicas; leave "
-                    "gradient_accumulation_steps out, and raise the batch size instead"
-                )
-            self._mend_apply(optimizer)
-            if hasattr(optimizer, "check_finite"):
-                self._mend_check(optimizer)
-            if inner.clipnorm or inner.global_clipnorm or inner.clipvalue:
-                self._mend_clipping(inner)
-
-    def uninstall(self) -> None:
-        """Restore the optimizers as Keras made them."""
-        self._replaced.close()
-
-    @contextlib.contextmanager
-    def weighing(self, weight: Any) -> Iterator[None]:
-        """Multiply the gradients that this replica applies within the context; None leaves them.
-
-        Each replica is traced in its own thread, so each has its own weight.
-        """
-        self._weight.value = weight
-        try:
-            yield
-        finally:
-            self._weight.value = None
-
-    def _mend_apply(self, optimizer: Any) -> None:
-        original = optimizer.apply
-
+    def _applying(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def apply(grads: Any, trainable_variables: Any = None) -> Any:
-            weight = getattr(self._weight, "value", None)
+            # an optimizer that wraps another one calls its `apply`
+            weight, self._share.weight = self._share.weight, None
             if weight is not None:
                 grads = [_weighted(gradient, weight) for gradient in grads]
-                # an optimizer that wraps another one calls its `apply`
-                with self.weighing(None):
-                    return original(grads, trainable_variables)
-            return original(grads, trainable_variables)
+            try:
+                return original(grads, trainable_variables)
+            finally:
+                self._share.weight = weight
 
-        self._replaced.enter_context(method_replaced(optimizer, "apply", apply))
+        return apply
 
-    def _mend_clipping(self, optimizer: Any) -> None:
-        original = optimizer._clip_gradients
-
+    def _clipping(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def clipped(grads: Any) -> Any:
-            replica = tf.distribute.get_replica_context()
             there = [tf.convert_to_tensor(gradient) for gradient in grads if gradient is not None]
-            summed = iter(replica.all_reduce(tf.distribute.ReduceOp.SUM, there))
+            summed = iter(_sum_of_replicas(there))
             whole = [None if gradient is None else next(summed) for gradient in grads]
             # Keras adds them up over the replicas once more
-            replicas = replica.num_replicas_in_sync
+            replicas = tf.distribute.get_replica_context().num_replicas_in_sync
             return [None if g is None else g / replicas for g in original(whole)]
 
-        self._replaced.enter_context(method_replaced(optimizer, "_clip_gradients", clipped))
+        return clipped
 
-    def _mend_check(self, optimizer: Any) -> None:
-        original = optimizer.check_finite
-
+    def _checking(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def check_finite(grads: Any) -> Any:
-            overflows = 1.0 - tf.cast(original(grads), tf.float32)
-            replica = tf.distribute.get_replica_context()
-            return replica.all_reduce(tf.distribute.ReduceOp.SUM, overflows) < 0.5
+            return _sum_of_replicas(1.0 - tf.cast(original(grads), tf.float32)) < 0.5
 
-        self._replaced.enter_context(method_replaced(optimizer, "check_finite", check_finite))
+        return check_finite
+
+
+def _sum_of_replicas(values: Any) -> Any:
+    replica = tf.distribute.get_replica_context()
+    return replica.all_reduce(tf.distribute.ReduceOp.SUM, values)
 
 
 def _weighted(gradient: Any, weight: Any) -> Any:

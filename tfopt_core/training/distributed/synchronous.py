@@ -11,7 +11,7 @@ import attrs
 from tfopt_core.data import DataPlan, Part
 from tfopt_core.lazy import keras, tf
 from tfopt_core.training.build import Built
-from tfopt_core.training.distributed.models import SharedLosses, SharedOptimizers
+from tfopt_core.training.distributed.models import SharedBatch
 from tfopt_core.training.distributed.replicas import (
     average_own_values,
     examples_in,
@@ -33,8 +33,8 @@ class ReplicatedFunction:
     the number of steps comes from the data's known cardinality, never from what is left in this
     process; where it is unknown each call makes one step.
 
-    :param losses: those of the model, whose functions are replaced.
-    :param optimizers: likewise; None for a test function.
+    :param shared: what replaces functions of the model's losses and optimizers.
+    :param evaluates: whether it is a test function.
     :ivar steps_per_epoch: None where the number of batches is unknown.
     :ivar batch_size: the global batch size, None if it is unknown: a worker may read data that
         tfopt has not divided. Then any batch may hold another number of examples.
@@ -42,8 +42,8 @@ class ReplicatedFunction:
     """
 
     built: Built
-    losses: SharedLosses
-    optimizers: SharedOptimizers | None = None
+    shared: SharedBatch
+    evaluates: bool = False
     report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="distributed"))
     strategy: Any = attrs.field(init=False)
     model: Any = attrs.field(init=False)
@@ -61,13 +61,13 @@ class ReplicatedFunction:
     def __attrs_post_init__(self) -> None:
         run, model = self.built.run, self.built.model
         self.strategy, self.model = run.strategy, model
-        split, name = ("validation", "test_step") if self._evaluates else ("train", "train_step")
+        split, name = ("validation", "test_step") if self.evaluates else ("train", "train_step")
         plan, dataset = self.built.plans.get(split), run.datasets.get(split)
         cardinality = -1 if dataset is None else int(dataset.cardinality())
         self.steps_per_epoch = cardinality if cardinality >= 0 else None
         steps = 1 if cardinality < 0 else self.built.training.steps_per_execution
         # Keras makes as many steps a call in an evaluation as in the training
-        self.steps = model.steps_per_execution if self._evaluates else steps
+        self.steps = model.steps_per_execution if self.evaluates else steps
         stages = () if plan is None else plan.stages
         divided = run.cluster is None or any(isinstance(stage, Part) for stage in stages)
         self.batch_size = plan.batch_size if plan is not None and divided else None
@@ -75,11 +75,6 @@ class ReplicatedFunction:
         self._step = getattr(model, name)
         self._own_logs = getattr(type(model), name) is not getattr(keras.Model, name)
         self.report.steps_per_call = self.steps
-
-    @property
-    def _evaluates(self) -> bool:
-        """Whether it is a test function."""
-        return self.optimizers is None
 
     def __call__(self, iterator: Any) -> Any:
         """Make the next steps and return the logs of the last one.
@@ -91,7 +86,7 @@ class ReplicatedFunction:
             return self._given(iterator)
         if iterator is not self._iterator:  # Keras makes a new one each epoch
             self._iterator, self._done = iterator, 0
-        if self._evaluates:
+        if self.evaluates:
             return self._evaluate(iterator)
         if self.steps_per_epoch is None:
             return self._one(iterator)
@@ -151,7 +146,7 @@ class ReplicatedFunction:
         part of a batch.
         """
         alone = self.built.run.cluster is None
-        return not self._evaluates or (alone and self.losses.sums_replicas)
+        return not self.evaluates or (alone and self.shared.sums_replicas)
 
     def _while_there(self, iterator: Any) -> Any:
 
@@ -234,9 +229,7 @@ class ReplicatedFunction:
                     stack.enter_context(untouched_if_empty(own, data))
                     data = with_a_row(data)
                 if self._sums_losses:
-                    stack.enter_context(self.losses.of_replica(examples, weight))
-                if self.optimizers is not None:
-                    stack.enter_context(self.optimizers.weighing(weight))
+                    stack.enter_context(self.shared.of_replica(examples, weight))
                 return self._with_metrics_marked(self._step(data))
 
         cluster, own = self.built.run.cluster, parts_of_a_batch(self.strategy)

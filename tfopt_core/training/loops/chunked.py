@@ -77,9 +77,9 @@ class ChunkedFunction:
         try:
             logs = self._steps(iterator, most)
         except tf.errors.OpError as error:
-            self.ends.note_failure(error, self._step, iterator.element_spec)
+            self.ends.note_failure(error, self.traced.single(), iterator.element_spec)
             raise
-        self.ends.check(self.report.last_call, most, logs, self._step, lambda: iterator)
+        self.ends.check(self.report.last_call, most, logs, self.traced.single(), lambda: iterator)
         self._logs = logs
         return logs
 

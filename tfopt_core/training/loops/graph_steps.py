@@ -60,7 +60,7 @@ class TracedSteps:
             self._steps[key] = one_step(self.model, jit_compile=jit_compile, sized_here=sized_here)
         return self._steps[key]
 
-    def single(self, *, jit_compile: bool) -> Any:
+    def single(self, *, jit_compile: bool = False) -> Any:
         """Return the function that makes one step on an iterator's next batch."""
         step = self.step("step", jit_compile=jit_compile)
         return self._function(("single", jit_compile), lambda iterator: step(iterator.get_next()))
@@ -234,7 +234,6 @@ class PassEnd:
     _iterator: Any = None
     _made: int = 0
     _kept_logs: Any = None
-    _traced: tuple[Any, Any] = (None, None)
 
     def steps_of_call(self, steps: int) -> int:
         """Return how many of the `steps` of a call may be made: as many as in Keras' own where the
@@ -256,12 +255,12 @@ class PassEnd:
             self._iterator, self._made = iterator, 0
         return steps if self._most is None else min(steps, self._most - self._made)
 
-    def check(self, made: int, most: int, logs: Any, step: Any, ended: Callable[[], Any]) -> None:
+    def check(self, made: int, most: int, logs: Any, single: Any, ended: Callable[[], Any]) -> None:
         """End the epoch if the pass has ended.
 
         :param made: how many of the `most` steps of a call were made.
         :param logs: those of the last one.
-        :param step: makes one step on a batch.
+        :param single: makes one step on an iterator's next batch.
         :param ended: returns an iterator that has no batch left.
         :raises StopIteration: if it has.
         """
@@ -271,7 +270,7 @@ class PassEnd:
         if made and self.steps_given and self.own_steps > 1:
             return  # as Keras' own call of so many steps; the next one ends the pass, if it is made
         if self.own_steps == 1:
-            self._make_step(step, ended())
+            self._make_step(single, ended())
         own_calls = -(-self._made // self.own_steps)
         if self.unknown and self._most is None:
             self._most = (own_calls + 1) * self.own_steps
@@ -282,36 +281,31 @@ class PassEnd:
             self._kept_logs = logs
         raise StopIteration
 
-    def note_failure(self, error: Any, step: Any, spec: Any) -> None:
+    def note_failure(self, error: Any, single: Any, spec: Any) -> None:
         """Make the step that Keras' own loop makes on a batch that could not be read.
 
         :param error: what a call has raised: by reading a batch, or by a step.
         :param spec: the specification of a batch.
         """
         if self.own_steps == 1 and "IteratorGetNext" in error.message:
-            empty = tf.data.Dataset.from_generator(lambda: iter(()), output_signature=spec)
-            self._make_step(step, iter(empty))
+            self._make_step(single, without_batches(spec))
 
     def logs_of_epoch(self, logs: Any) -> Any:
         """Return the logs of an epoch's last call, which `fit` has not seen if it raised."""
         kept, self._kept_logs = self._kept_logs, None
         return logs if kept is None else kept
 
-    def _make_step(self, step: Any, iterator: Any) -> None:
+    def _make_step(self, single: Any, iterator: Any) -> None:
         """Make a step on a batch that is not there.
 
         :raises PluginRefused: if the step draws by TensorFlow, which goes on in one function only.
         """
         if self.model is not None and step_draws(self.model):
             raise PluginRefused(DRAWS_AT_THE_END)
-        if self._traced[0] is not step:
-            self._traced = (
-                step,
-                tf.function(
-                    lambda iterator: step(iterator.get_next()),
-                    autograph=False,
-                    reduce_retracing=True,
-                ),
-            )
         with contextlib.suppress(tf.errors.OutOfRangeError):
-            self._traced[1](iterator)
+            single(iterator)
+
+
+def without_batches(spec: Any) -> Any:
+    """Return an iterator over batches of this specification that has ended."""
+    return iter(tf.data.Dataset.from_generator(lambda: iter(()), output_signature=spec))

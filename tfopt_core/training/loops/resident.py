@@ -13,7 +13,7 @@ import attrs
 from tfopt_core.data import MapBatches
 from tfopt_core.errors import PluginRefused
 from tfopt_core.lazy import tf
-from tfopt_core.training.loops.graph_steps import PassEnd, TracedSteps, repeated
+from tfopt_core.training.loops.graph_steps import PassEnd, TracedSteps, repeated, without_batches
 from tfopt_core.training.loops.report import LoopReport
 from tfopt_core.training.loops.resident_data import ResidentData
 
@@ -93,7 +93,8 @@ class ResidentFunction:
         logs = self._steps(done, count) if count > 0 else None
         self.under_way.done += max(0, count)
         # the iterator's own batches are never read, so that one without any takes its place
-        self.ends.check(count, steps, logs, self.traced.step("step"), self._loop.ended)
+        single, spec = self.traced.single(), self._loop.spec
+        self.ends.check(count, steps, logs, single, lambda: without_batches(spec))
         return logs
 
     def _steps(self, start: int, count: int) -> Any:
@@ -124,13 +125,11 @@ class _Loop:
         apart, from batch `start` on.
     :param last: with XLA, makes the step on the epoch's last batch, which is smaller and not worth
         a compilation.
-    :param ended: returns an iterator over such batches that has ended.
     :param spec: the element spec of the batches.
     """
 
     run: Any
     last: Any
-    ended: Callable[[], Any]
     spec: Any
 
     @classmethod
@@ -173,7 +172,10 @@ class _Loop:
             lambda part: tf.TensorSpec([None, *part.held.shape[1:]], part.held.dtype), data.rows
         )
         rows = tf.TensorSpec([known], index)
-        spec = gather.get_concrete_function(held, rows).structured_outputs
+        spec = tf.nest.map_structure(
+            lambda part: tf.TensorSpec(part.shape, part.dtype),
+            gather.get_concrete_function(held, rows).structured_outputs,
+        )
 
         def run(held: Any, order: Any, start: Any, count: Any, size: Any, rows: Any) -> Any:
             def batch_at(done: Any) -> Any:
@@ -193,7 +195,6 @@ class _Loop:
                 run, [held, order, *[number] * 4], autograph=False, jit_compile=jit_compile
             ),
             tf.function(last, [held, order, number, number], autograph=False),
-            lambda: iter(_without_batches(spec)),
             spec,
         )
 
@@ -227,9 +228,3 @@ def _gathering(forms: Any, stages: Sequence[MapBatches], class_weight: Any) -> A
         return batch
 
     return tf.function(gather, autograph=False)
-
-
-def _without_batches(spec: Any) -> Any:
-    """Return a data set of such batches that yields none."""
-    signature = tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape, part.dtype), spec)
-    return tf.data.Dataset.from_generator(lambda: iter(()), output_signature=signature)

@@ -19,11 +19,11 @@ from tfopt_runtime.resident import Resident
 from tfopt_core import DataPlan, Workload
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.toolkit import loop_report
+from tfopt_core.training.build import build_state
 from tfopt_core.training.fit import train
 from tfopt_core.training.loops.report import Loop
 from tfopt_core.training.loops.train_functions import made_function
 from tfopt_core.training.model import first_step
-from tfopt_core.training.model.first_step import build_state
 
 pytestmark = pytest.mark.tensorflow
 

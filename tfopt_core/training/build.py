@@ -1,26 +1,28 @@
-"""Build a training from a job: call every hook up to `compile`, in order."""
+"""Build a training from a job: from the workload's values, call every hook up to `compile`."""
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import attrs
 
 from tfopt_core.data import DataPlan, Resident
 from tfopt_core.data.lower import lower
-from tfopt_core.errors import WorkloadError
+from tfopt_core.errors import WorkloadError, describe
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.hooks.values import PrecisionPolicy, TrainingOptions
 from tfopt_core.lazy import keras, np, tf
-from tfopt_core.training.defaults import baseline_plans, default_model, default_options
+from tfopt_core.private_api import why_without
 from tfopt_core.training.factory import load_workload
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
-from tfopt_core.training.input.sources import batches_counted
+from tfopt_core.training.input.sources import as_plan, batched_plan, batches_counted
 from tfopt_core.training.job import Job
-from tfopt_core.training.model.layers import count_names_from_first_build
+from tfopt_core.training.model.layers import count_names_from_first_build, frozen_share
 from tfopt_core.training.model.loss_scaling import compile_model, prepare_scaling, with_scaled_step
 from tfopt_core.training.model.precision import apply_precision, set_policy
 from tfopt_core.training.strategy import Joined, apart_from_earlier_strategies, hide_one_device
@@ -149,4 +151,131 @@ def _with_data(run: RunContext, datasets: dict[str, Any], plans: dict[str, DataP
         element_spec=train.element_spec,
         steps_per_epoch=steps if steps > 0 else None,
         batch_size=plans["train"].batch_size,
+    )
+
+
+def baseline_plans(job: Job, workload: Workload) -> dict[str, DataPlan]:
+    """Return the workload's data by split, shuffled and batched: what the baseline trains on."""
+    data = {"train": workload.train, "validation": workload.validation}
+    size = job.recipe.workload.batch_size
+    return {
+        split: batched_plan(
+            as_plan(given, split), split, batch_size=size or workload.batch_size,
+            explicit=size is not None, shuffle=workload.shuffle, seed=job.seed,
+        )
+        for split, given in data.items() if split == "train" or given is not None
+    }  # fmt: skip
+
+
+def default_model(workload: Workload) -> Any:
+    """Return the workload's model.
+
+    :raises WorkloadError: if building it raises or returns something else.
+    """
+    try:
+        model = workload.build_model()
+    except Exception as error:
+        raise WorkloadError(f"build_model {describe(error)}") from error
+    if not isinstance(model, keras.Model):
+        raise WorkloadError(
+            f"build_model returned type {type(model).__name__}; return a keras.Model"
+        )
+    return model
+
+
+def default_options(workload: Workload) -> TrainingOptions:
+    """Return the workload's arguments of `compile`, with Keras' defaults for the rest."""
+    return TrainingOptions(
+        optimizer=rebuilt(workload.optimizer),
+        loss=workload.loss,
+        metrics=[rebuilt(metric) for metric in workload.metrics],
+        weighted_metrics=[rebuilt(metric) for metric in workload.weighted_metrics],
+        loss_weights=workload.loss_weights,
+        callbacks=workload.callbacks(),
+    )
+
+
+def rebuilt(part: Any) -> Any:
+    """Return the optimizer or metric with its variables in the scope that is active now.
+
+    A function that makes one is called. An instance was built outside of the strategy's scope,
+    where the factory ran, so it is built again from its configuration. Of a list, the metrics of
+    one output, each is.
+    """
+    if isinstance(part, list | tuple):
+        return [rebuilt(one) for one in part]
+    if isinstance(part, keras.optimizers.Optimizer | keras.metrics.Metric):
+        return type(part).from_config(part.get_config())
+    made = made_by(part) if callable(part) else None
+    return part if made is None else made
+
+
+def made_by(function: Any) -> Any:
+    """Return the optimizer or metric that a function or class makes when it is called without
+    arguments; None for a metric function, which takes y_true and y_pred, maybe with defaults."""
+    try:
+        signature = inspect.signature(function)
+        signature.bind()
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(None, None)
+    except TypeError:  # too few arguments for a metric function
+        return function()
+    with contextlib.suppress(Exception):  # a metric function may fail without its arguments
+        made = function()
+        if isinstance(made, str | keras.optimizers.Optimizer | keras.metrics.Metric):
+            return made
+    return None
+
+
+# Keras' optimizers whose variables begin as constants, whatever the weights are when they are made.
+FROM_CONSTANTS = (
+    "SGD", "Adam", "AdamW", "Adamax", "Nadam", "RMSprop", "Adagrad", "Adadelta", "Adafactor",
+    "Ftrl", "Lion", "Lamb", "Muon",
+)  # fmt: skip
+# What a model does in a step in a way of its own where one of these is its own.
+STEP_METHODS = ("train_step", "compute_loss", "compute_metrics")
+
+
+def build_state(built: Built, replaced: Collection[str] = ()) -> None:
+    """Build the optimizer and the metrics, which Keras builds while it traces the first step.
+
+    TensorFlow traces a function that has created variables once more, so each step was traced
+    twice. Left to Keras are models under a strategy, models that are not built or not traced, those
+    whose step, loss, metrics or train function are their own, those with frozen layers, which a
+    callback may unfreeze, and all optimizers but those of `FROM_CONSTANTS`: another may begin with
+    a copy of the weights, which a callback may load before the first step.
+
+    :param replaced: methods that tfopt, not the user, has set on the model itself.
+    """
+    model = built.model
+    if why_without("own-strategy") or model._distribute_strategy is not None:
+        return
+    if not _starts_from_constants(model.optimizer) or model.optimizer.built or model.run_eagerly:
+        return
+    if _steps_its_own_way(model, replaced) or not model.built or frozen_share(model):
+        return
+    parts = tf.nest.flatten(built.run.element_spec)
+    if all(isinstance(part, tf.TensorSpec) for part in parts):
+        # Keras then builds them while it traces
+        with contextlib.suppress(Exception), built.run.strategy.scope():
+            model._symbolic_build(data_batch=built.run.element_spec)
+
+
+def _starts_from_constants(optimizer: Any) -> bool:
+    """Return whether it is one of `FROM_CONSTANTS`, with or without a loss scale."""
+    if type(optimizer) is keras.optimizers.LossScaleOptimizer:
+        optimizer = optimizer.inner_optimizer
+    known = [getattr(keras.optimizers, name, None) for name in FROM_CONSTANTS]
+    return optimizer is not None and type(optimizer) in known
+
+
+def _steps_its_own_way(model: Any, replaced: Collection[str]) -> bool:
+    """Return whether a method that makes its steps is not that of Keras, `replaced` ones aside."""
+    if (vars(model).keys() - set(replaced)) & set(STEP_METHODS):
+        return True
+    return any(
+        getattr(type(model), name) is not getattr(keras.Model, name)
+        for name in (*STEP_METHODS, "make_train_function")
     )

@@ -1,4 +1,4 @@
-"""Make Keras callbacks of objects, and find callbacks that act on batches."""
+"""Make Keras callbacks of objects, and find those that act on batches, or write files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfopt_core.errors import WorkloadError
+from tfopt_core.hooks.context import Cluster
 from tfopt_core.lazy import keras, tf
 from tfopt_core.private_api import why_without
 
@@ -57,3 +58,28 @@ def unset_initial_epoch(model: Any, callbacks: Sequence[Any]) -> None:
         model._initial_epoch = None
     elif any(isinstance(callback, keras.callbacks.BackupAndRestore) for callback in callbacks):
         raise WorkloadError(missing)
+
+
+def callbacks_of(callbacks: Sequence[Any], cluster: Cluster | None) -> list[Any]:
+    """Return the callbacks that this process calls.
+
+    Keras' own callbacks that only write are left to the chief, since several processes writing one
+    file damage it. Callbacks that act on the training are called in every process.
+
+    :raises WorkloadError: for BackupAndRestore, which both writes and acts on the training.
+    """
+    if cluster is None:
+        return list(callbacks)
+    if any(isinstance(c, keras.callbacks.BackupAndRestore) for c in callbacks):
+        raise WorkloadError(
+            "the callback BackupAndRestore writes from every worker into one folder; leave it out "
+            "and train with `tfopt train --resume`"
+        )
+    if cluster.is_chief:
+        return list(callbacks)
+    writers = (
+        keras.callbacks.ModelCheckpoint,
+        keras.callbacks.CSVLogger,
+        keras.callbacks.TensorBoard,
+    )
+    return [callback for callback in callbacks if not isinstance(callback, writers)]

@@ -9,16 +9,15 @@ import attrs
 
 from tfopt_core.data.stages import before_copy
 from tfopt_core.lazy import tf
-from tfopt_core.training.build import Built
+from tfopt_core.training.build import Built, build_state
+from tfopt_core.training.callbacks import callbacks_of
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.clock import running_ns
-from tfopt_core.training.distributed.cluster import callbacks_of
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.fit_monitor import CutsShort, FitMonitor, with_data_loss
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
 from tfopt_core.training.input.sources import counted_as, weighed
 from tfopt_core.training.messages import FitOutcome, Tell
-from tfopt_core.training.model.first_step import build_state
 from tfopt_core.training.timed_function import TimedFunction
 
 

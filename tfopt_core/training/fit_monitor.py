@@ -56,15 +56,11 @@ class FitMonitor:
     cut_short: bool = False
     check_nanoseconds: int = 0
     counter: TrainingCounter = attrs.field(init=False)
-    batches: BatchCounter | None = attrs.field(init=False)
     _reported: int = 0
 
     def __attrs_post_init__(self) -> None:
         self.clock.on_call = self._after_call
         self.counter = TrainingCounter(self.built)
-        # only for a callback that acts on batches: else it would slow the steps
-        acts = batch_callbacks(self.built.training.callbacks)
-        self.batches = BatchCounter() if acts else None
 
     @property
     def built(self) -> Built:
@@ -84,9 +80,8 @@ class FitMonitor:
         """
         # the time of other callbacks is no step's time
         end = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: self.clock.end_steps())
-        first = [counter for counter in (self.counter, self.batches) if counter is not None]
         behind = map(keras_callback, (self.clock, self, *last))
-        return [end, *map(keras_callback, first), *callbacks, *behind]
+        return [end, *self.counter.callbacks(), *callbacks, *behind]
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Record the metrics of a whole epoch and call the plugins.
@@ -139,17 +134,9 @@ class FitMonitor:
             jit_compile=bool(model.jit_compile),
             stop_reason=self.stop_reason,
             diverged=self.diverged,
-            counts=self._counts(),
+            counts=self.counter.counts(),
             history={name: tuple(values) for name, values in self.history.items()},
             workers=1 if run.cluster is None else len(run.cluster.workers),
-        )
-
-    def _counts(self) -> TrainingCounts:
-        counts, batches = self.counter.counts(), self.batches
-        if batches is None:
-            return counts
-        return attrs.evolve(
-            counts, batch_calls=batches.calls, batch_indices=batches.digest.hexdigest()
         )
 
     def _after_call(self, epoch: int, done: int) -> None:
@@ -185,11 +172,11 @@ def _is_number(value: Any) -> bool:
 
 @attrs.define(eq=False)
 class TrainingCounter:
-    """Counts updates and examples of a fit at the ends of its epochs and validations.
+    """Counts updates and examples of a fit at the ends of its epochs and validations, and the
+    batches that callbacks see.
 
     It reads the optimizers' own numbers of iterations, and the examples that Keras' mean of the
-    loss has counted, which takes no time in a step. Its methods are those of a callback that is
-    called before the others.
+    loss has counted, which takes no time in a step.
     """
 
     built: Built
@@ -199,6 +186,17 @@ class TrainingCounter:
     _examples: list[int] = attrs.field(factory=list)
     _validation_examples: list[int] = attrs.field(factory=list)
     _counted: bool = False
+    _batch_calls: int | None = None
+    _batch_indices: Any = attrs.field(factory=lambda: hashlib.blake2b(digest_size=8))
+
+    def callbacks(self) -> list[Any]:
+        """Return the callbacks that count, to be called before the others."""
+        own = [keras_callback(self)]
+        # only for a callback that acts on batches: else it would slow the steps
+        if batch_callbacks(self.built.training.callbacks):
+            self._batch_calls = 0
+            own.append(keras.callbacks.LambdaCallback(on_train_batch_end=self._count_batch))
+        return own
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Note the numbers before the training."""
@@ -236,25 +234,18 @@ class TrainingCounter:
             examples=tuple(self._examples),
             validation_examples=tuple(self._validation_examples),
             learning_rate=_learning_rate(self.built.model.optimizer),
+            batch_calls=self._batch_calls,
+            batch_indices=None if self._batch_calls is None else self._batch_indices.hexdigest(),
         )
+
+    def _count_batch(self, batch: int, logs: Any = None) -> None:
+        self._batch_calls = (self._batch_calls or 0) + 1
+        self._batch_indices.update(f"{batch},".encode())
 
     def _count_examples(self) -> None:
         if not self._counted:
             self._examples += _examples_of_loss(self.built)
         self._counted = True
-
-
-@attrs.define(eq=False)
-class BatchCounter:
-    """Notes the indices that callbacks which act on batches are given."""
-
-    calls: int = 0
-    digest: Any = attrs.field(factory=lambda: hashlib.blake2b(digest_size=8))
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Note the index of a batch."""
-        self.calls += 1
-        self.digest.update(f"{batch},".encode())
 
 
 def _iterations(optimizers: Sequence[Any]) -> list[int]:

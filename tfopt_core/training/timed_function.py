@@ -10,13 +10,14 @@ import attrs
 
 from tfopt_core.data.stages import Autotune
 from tfopt_core.errors import PluginRefused
-from tfopt_core.training.build import Built
+from tfopt_core.training.build import Built, build_state
 from tfopt_core.training.clock import StepClock
 from tfopt_core.training.distributed.coordinated import Coordinated
 from tfopt_core.training.distributed.distribution import Synchronous
 from tfopt_core.training.input.sources import shapes_in_words
 from tfopt_core.training.loops.chunked import ChunkedFunction
 from tfopt_core.training.loops.graph_steps import FunctionCache, PassEnd, TracedSteps
+from tfopt_core.training.loops.report import continued
 from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.traces import (
     forget_trace,
@@ -31,7 +32,6 @@ from tfopt_core.training.loops.train_functions import (
     named_by_loop,
     pass_end,
 )
-from tfopt_core.training.model.first_step import build_state
 from tfopt_core.training.runtime import device_sync
 
 OTHER_DRAWS = (
@@ -43,14 +43,9 @@ OTHER_TRACE = (
     "the script or a callback has set what Keras ignores until the model is compiled again, and "
     "the loop would train {}; compile the model again before fit, or leave the plugin out"
 )
-OTHER_STEPS = (
-    "the script has set steps_per_execution after a fit without compiling the model again: Keras "
-    "goes on with the train function that it had, whose calls make as many steps as before; "
-    "compile the model again, or leave the plugin out"
-)
-OTHER_EAGERLY = (
-    "the script has set run_eagerly after a fit without compiling the model again: Keras goes on "
-    "with the train function that it had; compile the model again, or leave the plugin out"
+OTHER_FUNCTION = (
+    "the script has set {} after a fit without compiling the model again: Keras goes on with the "
+    "train function that it had; compile the model again, or leave the plugin out"
 )
 # The methods of a model that are replaced while it trains.
 _REPLACED = (
@@ -212,6 +207,7 @@ class TimedFunction:
         model = self.built.model
         if self.distribution is not None:
             shared = self.distribution.train_function()
+            shared.report = continued(model, shared.report)
             self.clock.steps_per_call = shared.steps
             model.train_function = self.clock.timed(shared, lambda: shared.report.last_call)
             return
@@ -239,9 +235,9 @@ class TimedFunction:
         own = (self._own_steps, bool(model.run_eagerly))
         self._functions.own = steps, eagerly = self._functions.own or own
         if function is not None and steps != own[0]:
-            self._refuse(OTHER_STEPS, before)
+            self._refuse(OTHER_FUNCTION.format("steps_per_execution"), before)
         if eagerly != own[1] and (function is not None or isinstance(made_before, LOOPS)):
-            self._refuse(OTHER_EAGERLY, before)
+            self._refuse(OTHER_FUNCTION.format("run_eagerly"), before)
         other_loop = isinstance(made_before, LOOPS) and type(function) is not type(made_before)
         if other_loop and step_draws(model):
             self._refuse(OTHER_DRAWS, before)

@@ -24,8 +24,7 @@ from tfopt_core.recipe.table import to_json
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.limits import cut_in_words
 from tfopt_core.statistics.runs import BASELINE
-from tfopt_core.training.build import Built, build, load
-from tfopt_core.training.defaults import baseline_plans
+from tfopt_core.training.build import Built, baseline_plans, build, load
 from tfopt_core.training.fit import evaluated_metrics
 from tfopt_core.training.job import Job
 from tfopt_core.training.messages import Tell

@@ -20,8 +20,7 @@ from tfopt_core.hooks.context import Probe, ProbedTraining
 from tfopt_core.hooks.machine import Machine, available_memory_bytes
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.scripts.fit_workload import FitWorkload
-from tfopt_core.training.build import Built, build
-from tfopt_core.training.defaults import baseline_plans
+from tfopt_core.training.build import Built, baseline_plans, build
 from tfopt_core.training.input.sources import as_plan
 from tfopt_core.training.job import Job
 from tfopt_core.training.messages import RunReport

@@ -20,10 +20,9 @@ from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower, lower_plan
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.fitting import train_fit
-from tfopt_core.training.build import Built, build, load
+from tfopt_core.training.build import Built, baseline_plans, build, load
 from tfopt_core.training.callbacks import keras_callback
 from tfopt_core.training.clock import running_ns
-from tfopt_core.training.defaults import baseline_plans
 from tfopt_core.training.fit import train
 from tfopt_core.training.input.sources import as_plan, first_batches
 from tfopt_core.training.job import Job

@@ -16,13 +16,12 @@ from tfopt_core.recipe.table import to_json
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.clock import running_ns
-from tfopt_core.training.distributed.cluster import check_agreement, exchanged
 from tfopt_core.training.distributed.serving import ending_together, facts_of_servers, serve
 from tfopt_core.training.fit import train
 from tfopt_core.training.fit_monitor import CutsShort
 from tfopt_core.training.messages import Answer, ClusterJoined, RunReport, Tell
 from tfopt_core.training.runtime import seen_by_tensorflow, start_tensorflow
-from tfopt_core.training.strategy import Joined, join
+from tfopt_core.training.strategy import Joined, check_agreement, exchanged, join
 from tfopt_core.trials.request import with_settings
 from tfopt_core.workers.task import LookTask, OthersServed, ProcessStarted, RunTask
 from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rss_bytes

@@ -16,13 +16,12 @@ from tfopt_core.data.lower import lower_stages
 from tfopt_core.data.stage import changes
 from tfopt_core.data.stages import Autotune, before_copy
 from tfopt_core.errors import describe
-from tfopt_core.training.build import Built
+from tfopt_core.training.build import Built, build_state
 from tfopt_core.training.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
 from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
 from tfopt_core.training.loops.report import Loop
 from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.train_functions import keras_function, loop_of, made_function
-from tfopt_core.training.model.first_step import build_state
 from tfopt_core.training.runtime import device_sync
 
 # A step is timed for about this long, in at least FEWEST and at most MOST blocks.

@@ -12,13 +12,13 @@ from tfopt_core.data.stages import UNKNOWN_COUNT_BUFFER
 from tfopt_core.errors import ClusterError, WorkloadError
 from tfopt_core.measurement.fingerprint import portable_facts
 from tfopt_core.plugins import Cluster, ClusterOptions
+from tfopt_core.training.callbacks import callbacks_of
 from tfopt_core.training.distributed import serving
-from tfopt_core.training.distributed.cluster import callbacks_of, check_agreement
 from tfopt_core.training.distributed.coordinated import Coordinated, with_known_buffers
 from tfopt_core.training.distributed.distribution import Synchronous
 from tfopt_core.training.distributed.synchronous import fills_last_batch
 from tfopt_core.training.messages import ClusterJoining
-from tfopt_core.training.strategy import announce
+from tfopt_core.training.strategy import announce, check_agreement
 
 
 def at(*addresses, index=0):

@@ -247,7 +247,8 @@ def test_steps_end_before_the_user_s_callbacks_and_the_last_sees_what_all_have_d
         return SimpleNamespace(on_epoch_end=lambda epoch, logs=None: calls.append(name), **more)
 
     clock = noting("clock", end_steps=lambda: calls.append("steps end"))
-    monitor = noting("monitor", clock=clock, counter=noting("counts"), batches=None)
+    counter = SimpleNamespace(callbacks=lambda: [keras_callback(noting("counts"))])
+    monitor = noting("monitor", clock=clock, counter=counter)
     users = [keras_callback(noting("first")), keras_callback(noting("second"))]
     for callback in FitMonitor.callbacks(monitor, users, noting("checkpoints")):
         callback.on_epoch_end(0)

@@ -6,7 +6,7 @@ import pytest
 from support.lazy_modules import keras
 
 from tfopt_core import Workload
-from tfopt_core.training.defaults import rebuilt
+from tfopt_core.training.build import rebuilt
 from tfopt_core.training.workload import quality_direction
 
 

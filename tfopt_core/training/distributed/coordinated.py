@@ -21,7 +21,7 @@ from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.models import build_model, check_data
 from tfopt_core.training.distributed.serving import loss_in_words, who_is_gone
 from tfopt_core.training.input.sources import with_class_weight
-from tfopt_core.training.loops.report import LoopReport, continued
+from tfopt_core.training.loops.report import LoopReport
 from tfopt_core.training.model.layers import optimizers_of
 
 # Each closure is sent over the network and awaited: 8 steps in one halved the time of a step.
@@ -78,9 +78,7 @@ class Coordinated:
         data = self._coordinator.create_per_worker_dataset(
             tf.autograph.experimental.do_not_convert(self._dataset)
         )
-        function = CoordinatedFunction(self.built, self._coordinator, data)
-        function.report = continued(self.built.model, function.report)
-        return function
+        return CoordinatedFunction(self.built, self._coordinator, data)
 
     def _dataset(self) -> Any:
         """Return one worker's data, repeated without end. Traced on the chief, run on the

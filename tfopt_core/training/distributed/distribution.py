@@ -20,7 +20,6 @@ from tfopt_core.training.distributed.models import (
 from tfopt_core.training.distributed.replicas import parts_of_a_batch, with_parts
 from tfopt_core.training.distributed.synchronous import ReplicatedFunction
 from tfopt_core.training.input.sources import with_class_weight
-from tfopt_core.training.loops.report import continued
 from tfopt_core.training.loops.train_functions import over_replicas
 from tfopt_core.training.strategy import feeds_itself
 
@@ -103,7 +102,6 @@ class Synchronous:
 
     def train_function(self) -> ReplicatedFunction:
         function = ReplicatedFunction(self.built, self._shared)
-        function.report = continued(self.built.model, function.report)
         if self.built.training.loop != "keras":
             function.report.why_not = over_replicas(self.built.run.replicas)
         return function

@@ -149,7 +149,6 @@ class ReplicatedFunction:
         return not self.evaluates or (alone and self.shared.sums_replicas)
 
     def _while_there(self, iterator: Any) -> Any:
-
         made, logs = one_by_one(iterator, self._traced(True), self.steps)
         return made, self._of_all_replicas(logs)
 
@@ -169,14 +168,12 @@ class ReplicatedFunction:
         return logs
 
     def _given(self, batches: Any) -> Any:
-        """Make a step on each batch of the generator that `train_on_batch` or `test_on_batch`
+        """Make a step on the batch of the generator that `train_on_batch` or `test_on_batch`
         passes."""
-        logs = None
-        for batch in batches:
-            data = tf.nest.map_structure(
-                lambda part: None if part is None else tf.convert_to_tensor(part), batch
-            )
-            logs = self._function(True)(iter(tf.data.Dataset.from_tensors(data)), tf.constant(1))
+        data = tf.nest.map_structure(
+            lambda part: None if part is None else tf.convert_to_tensor(part), next(batches)
+        )
+        logs = self._function(True)(iter(tf.data.Dataset.from_tensors(data)), tf.constant(1))
         self.report.count(1, 0)
         return logs
 

@@ -63,7 +63,9 @@ class ChunkedFunction:
         :raises tensorflow.errors.OutOfRangeError: the same, for single steps.
         """
         if not isinstance(iterator, tf.data.Iterator | tf.distribute.DistributedIterator):
-            return self._given(iterator)
+            logs = self._compiled_step(next(iterator))  # train_on_batch hands over a generator
+            self.report.count(1, 0)
+            return logs
         if self._makes_single_steps(iterator):
             single = self.traced.single(jit_compile=self.jit_compile)
             logs = single(iterator)  # which fails past the end, as in Keras' own loop
@@ -103,14 +105,6 @@ class ChunkedFunction:
         if self._draws is None:
             self._draws = not self.jit_compile and self.traced.draws(iterator.element_spec)
         return not self._draws
-
-    def _given(self, batches: Any) -> Any:
-        """Make a step on the batch that `train_on_batch` passes in a generator."""
-        logs, made = None, 0
-        for _, batch in zip(range(self.steps), batches, strict=False):
-            logs, made = self._compiled_step(batch), made + 1
-        self.report.count(made, 0)
-        return logs
 
     def _compiles_chunk(self, spec: Any) -> bool:
         """Return whether chunks of batches of this specification are compiled whole."""

@@ -56,6 +56,7 @@ def continued(model: Any, report: LoopReport) -> LoopReport:
         report.kind,
         report.steps_per_call,
     ):
+        before.why_not = report.why_not
         return before
     note_loop(model, report)
     return report

@@ -30,7 +30,6 @@ from tfopt_core.training.loops.train_functions import (
     loop_function,
     loop_of,
     named_by_loop,
-    pass_end,
 )
 from tfopt_core.training.runtime import device_sync
 
@@ -63,7 +62,6 @@ class TimedFunction:
     :param distribution: trains on several devices or processes.
     :param shared_functions: the train functions of earlier fits of the model; None for a training
         that uses none of them and leaves none.
-    :param on_traced: called after the step was traced.
     :param of_stack: the train function of the stack's loop, None for Keras' own.
     """
 
@@ -71,7 +69,6 @@ class TimedFunction:
     distribution: Synchronous | Coordinated | None = None
     shared_functions: FunctionCache | None = None
     clock: StepClock = attrs.field(init=False)
-    on_traced: Callable[[], None] = lambda: None
     of_stack: TrainFunction | None = None
     _functions: FunctionCache = attrs.field(init=False)
     _ends: PassEnd = attrs.field(init=False)
@@ -101,7 +98,12 @@ class TimedFunction:
         """Put the clock around the model's train function, and the plugins' step around its own."""
         model, wrap, cache = self.built.model, self.built.training.wrap_train_step, self._functions
         self._own_function, self._own_steps = model.train_function, model.steps_per_execution
-        self._ends = pass_end(self.built)
+        self._ends = PassEnd(
+            own_steps=model.steps_per_execution,
+            unknown=self.built.batches.get("train") is None,
+            steps_given=self.built.steps_given,
+            model=model,
+        )
         if cache.left is not None and model.train_function is cache.left:
             model.train_function = None
         else:
@@ -109,7 +111,6 @@ class TimedFunction:
             cache.of_keras = model.train_function is not None
         if self.distribution is not None:
             self.distribution.install()
-        cache.on_trace, cache.on_traced = self.clock.count_trace, lambda: self.on_traced()
         step = model.train_step if wrap is None else wrap(model.train_step)
         if not model.run_eagerly:
             step = self._traced(step)
@@ -148,8 +149,6 @@ class TimedFunction:
         vars(model).update(self._own)
         self._restore_steps()
         self.of_stack = None
-        # the callables of a fit may hold large data
-        cache.on_trace, cache.on_traced = lambda shapes: None, lambda: None
         model.train_function = self._own_function
         if was_reset:
             model.train_function = None
@@ -322,16 +321,14 @@ class TimedFunction:
         return (loop, size, self.built.training.wrap_train_step is None)
 
     def _traced(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        cache = self._functions
-
         @functools.wraps(step)
         def train_step(data: Any, *args: Any, **kwargs: Any) -> Any:
-            cache.on_trace(shapes_in_words(data))  # this runs while the step is traced, only then
+            # this runs while the step is traced, only then
+            self.clock.count_trace(shapes_in_words(data))
             model, of_keras = self.built.model, self.of_stack is None and self.distribution is None
             if not of_keras and (why := why_as_traced(model, data)):
                 raise PluginRefused(OTHER_TRACE.format(why))
             result = step(data, *args, **kwargs)
-            cache.on_traced()
             note_trace(model, data, of_keras=of_keras)
             return result
 

@@ -9,9 +9,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data.functions import drawing_ops
 from tfopt_core.files import Disk
-from tfopt_core.lazy import tf
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import unset_initial_epoch
@@ -31,6 +29,7 @@ from tfopt_core.training.checkpoints.state import (
 )
 from tfopt_core.training.fit_monitor import FitMonitor
 from tfopt_core.training.job import CheckpointConfig
+from tfopt_core.training.loops.traces import step_draws
 from tfopt_core.training.messages import Note, Tell
 
 
@@ -82,7 +81,6 @@ class Checkpointer:
         :raises InputError: if another process writes its checkpoints to the folder.
         """
         self._monitor = monitor
-        monitor.timed.on_traced = self._note_unreadable_ops
         built = self._built
         self._built_with = {name: dict(state) for name, state in self._states().items()}
         if self.writes:
@@ -139,16 +137,6 @@ class Checkpointer:
             self.write(finished=True)
         self._locks.close()
 
-    def _note_unreadable_ops(self) -> None:
-        """Note the ops of the traced step whose state no checkpoint can hold."""
-        ops = drawing_ops(tf.compat.v1.get_default_graph())
-        if ops:
-            self._note(
-                f"the training step draws random numbers by {', '.join(ops)}, whose state no "
-                "checkpoint can hold: a resumed training draws others; use keras.random with "
-                "a keras.random.SeedGenerator"
-            )
-
     def write(self, *, finished: bool = False) -> str | None:
         """Write a checkpoint. Return its name, or None if another process writes.
 
@@ -157,6 +145,12 @@ class Checkpointer:
         built, model, monitor = self._built, self._built.model, self._monitor
         if not self.writes:
             return None
+        if ops := step_draws(model):
+            self._note(
+                f"the training step draws random numbers by {', '.join(ops)}, whose state no "
+                "checkpoint can hold: a resumed training draws others; use keras.random with "
+                "a keras.random.SeedGenerator"
+            )
         values, listed = capture_variables(groups_of(model), built.run.strategy)
         states, arrays = capture_callbacks(built.training.callbacks)
         return self._writer.write(

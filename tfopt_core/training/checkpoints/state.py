@@ -14,7 +14,6 @@ from tfopt_core.lazy import keras, tf
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.loops.graph_steps import one_step
-from tfopt_core.training.loops.train_functions import reads_before_fit
 from tfopt_core.training.model.layers import optimizers_of
 
 # Unsigned integers of a size, for the types that NumPy alone does not know (bfloat16, float8).
@@ -237,12 +236,12 @@ def make_iterators(built: Built, epochs: int) -> None:
     distribution strategy, it also takes a batch before each validation (and before each `fit`,
     which it does again).
     """
-    takes_a_batch = reads_before_fit(built.model)
+    in_scope = not why_without("own-strategy") and built.model._distribute_strategy is not None
     cluster = built.run.cluster
     elsewhere = cluster is not None and cluster.coordinated  # workers read the training data
     for split, data in built.run.datasets.items():
         if isinstance(data, tf.data.Dataset) and not (elsewhere and split == "train"):
-            pass_over(data, epochs, takes_a_batch and split == "validation")
+            pass_over(data, epochs, in_scope and split == "validation")
 
 
 def pass_over(data: Any, epochs: int, takes_a_batch: bool) -> None:

@@ -12,7 +12,7 @@ import attrs
 from tfopt_core.errors import WorkloadError
 from tfopt_core.lazy import keras, tf
 from tfopt_core.training.build import Built
-from tfopt_core.training.model.layers import method_replaced, optimizers_of
+from tfopt_core.training.model.layers import map_gradient, method_replaced, optimizers_of
 
 
 def check_data(built: Built) -> None:
@@ -227,13 +227,7 @@ def _sum_of_replicas(values: Any) -> Any:
 
 
 def _weighted(gradient: Any, weight: Any) -> Any:
-    if gradient is None:
-        return None
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(
-            tf.math.multiply_no_nan(gradient.values, tf.cast(weight, gradient.dtype)),
-            gradient.indices,
-            gradient.dense_shape,
-        )
     # the gradient of a row that stands in for none may be NaN, and must count as 0
-    return tf.math.multiply_no_nan(gradient, tf.cast(weight, gradient.dtype))
+    return map_gradient(
+        lambda values: tf.math.multiply_no_nan(values, tf.cast(weight, values.dtype)), gradient
+    )

@@ -189,8 +189,6 @@ class FunctionCache:
         the model has another one, the script has reset it, to have its step traced anew.
     :param of_keras: whether Keras' own loop had made steps before the first fit, by
         `train_on_batch`.
-    :param on_trace: called while the step is traced, with the shapes of the batch; each fit sets
-        its own.
     """
 
     function: Any = None
@@ -199,8 +197,6 @@ class FunctionCache:
     own: tuple[int, bool] | None = None
     left: Any = None
     of_keras: bool = False
-    on_trace: Callable[[str], None] = lambda shapes: None
-    on_traced: Callable[[], None] = lambda: None
 
     def forget(self) -> None:
         """Have the next fit make its own."""

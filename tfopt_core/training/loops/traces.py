@@ -7,9 +7,9 @@ later fit would train with what was set in between.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -20,8 +20,8 @@ from tfopt_core.training.model.layers import nested_layers, optimizers_of
 
 # What Keras' own train function has traced of each model.
 _TRACED: WeakKeyDictionary[Any, _Traced] = WeakKeyDictionary()
-# The models whose traced steps draw random numbers by TensorFlow.
-_DRAWING: WeakSet[Any] = WeakSet()
+# The operations of TensorFlow by which the traced steps of models draw random numbers.
+_DRAWING: WeakKeyDictionary[Any, Sequence[str]] = WeakKeyDictionary()
 # What fits set on a model, or tfopt for the time of a fit.
 _OF_FITS = frozenset({
     "built", "fit", "history", "make_train_function", "predict_function", "steps_per_execution",
@@ -57,7 +57,7 @@ class _Traced:
 def forget_trace(model: Any) -> None:
     """Note that a fit will trace the model's step."""
     _TRACED.pop(model, None)
-    _DRAWING.discard(model)
+    _DRAWING.pop(model, None)
 
 
 def note_trace(model: Any, batch: Any, *, of_keras: bool) -> None:
@@ -70,13 +70,13 @@ def note_trace(model: Any, batch: Any, *, of_keras: bool) -> None:
         before = _TRACED[model].batches if model in _TRACED else frozenset()
         read = {read: _kept(value) for read, value in _read_by_a_trace(model)}
         _TRACED[model] = _Traced(read, before | {_structure(batch)})
-    if drawing_ops(tf.compat.v1.get_default_graph()):
-        _DRAWING.add(model)
+    if ops := drawing_ops(tf.compat.v1.get_default_graph()):
+        _DRAWING[model] = ops
 
 
-def step_draws(model: Any) -> bool:
-    """Return whether the model's traced step draws random numbers by TensorFlow."""
-    return model in _DRAWING
+def step_draws(model: Any) -> Sequence[str]:
+    """Return the operations of TensorFlow by which the model's traced step draws random numbers."""
+    return _DRAWING.get(model, ())
 
 
 def why_as_traced(model: Any, batch: Any = None) -> str:

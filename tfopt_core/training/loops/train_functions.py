@@ -57,16 +57,6 @@ def _asks_for_a_loop(built: Built) -> bool:
     return training.loop != "keras" or training.steps_per_execution != own
 
 
-def pass_end(built: Built) -> PassEnd:
-    """Return what a loop in the place of Keras' own does at the end of the data in a fit."""
-    return PassEnd(
-        own_steps=built.model.steps_per_execution,
-        unknown=built.batches.get("train") is None,
-        steps_given=built.steps_given,
-        model=built.model,
-    )
-
-
 def loop_of(built: Built) -> Loop:
     """Return the loop that trains: the stack's, or Keras' own where the stack's cannot."""
     training, jit_compile = built.training, bool(built.model.jit_compile)
@@ -110,11 +100,6 @@ def named_by_loop(built: Built, refusal: PluginRefused) -> PluginRefused:
     return refusal.named(by[-1])
 
 
-def reads_before_fit(model: Any) -> bool:
-    """Return whether Keras takes a batch before each `fit` and validation, as under a strategy."""
-    return not why_without("own-strategy") and model._distribute_strategy is not None
-
-
 def keras_function(built: Built, jit_compile: bool) -> Callable[..., Any]:
     """Return Keras' own train function with XLA or without, leaving the model's settings unchanged.
 
@@ -146,7 +131,7 @@ def why_no_loop(built: Built) -> str:
         names = batch_callbacks(training.callbacks)
         if names:
             return f"the callback {names[0]} acts on every batch"
-    if pass_end(built).unknown:
+    if built.batches.get("train") is None:
         if own > 1 and built.steps_given:
             return (
                 f"the model is compiled with {own} steps a call, and the number of batches is "

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tfopt_core.errors import WorkloadError
-from tfopt_core.lazy import keras
+from tfopt_core.lazy import keras, tf
 from tfopt_core.private_api import why_without
 
 # The attribute of a model's class that holds what `trained_part` returns.
@@ -94,6 +94,17 @@ def method_replaced(thing: Any, name: str, method: Callable[..., Any]) -> Iterat
         del vars(thing)[name]
         if own is not None:
             vars(thing)[name] = own
+
+
+def map_gradient(function: Callable[[Any], Any], gradient: Any) -> Any:
+    """Return what a function makes of a gradient's values; of None, the gradient of a variable that
+    the loss does not depend on, None."""
+    if gradient is None:
+        return None
+    if isinstance(gradient, tf.IndexedSlices):
+        values = function(gradient.values)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return function(gradient)
 
 
 @contextmanager

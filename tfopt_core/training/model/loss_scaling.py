@@ -12,7 +12,7 @@ from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks.values import PrecisionPolicy, TrainingOptions
 from tfopt_core.lazy import keras, tf
 from tfopt_core.private_api import why_without
-from tfopt_core.training.model.layers import method_replaced, optimizers_of
+from tfopt_core.training.model.layers import map_gradient, method_replaced, optimizers_of
 
 
 def compile_model(model: Any, options: TrainingOptions, precision: PrecisionPolicy) -> None:
@@ -195,7 +195,8 @@ class _ScaledTape:
         seeds = tf.nest.map_structure(lambda seed: seed * tf.cast(scale, seed.dtype), seeds)
         grads = original(tape, target, sources, output_gradients=seeds, **named)
         there = [part for part in tf.nest.flatten(grads) if part is not None]
-        self.finite += [tf.reduce_all(tf.math.is_finite(_values(part))) for part in there]
+        there = [getattr(part, "values", part) for part in there]  # of sparse gradients too
+        self.finite += [tf.reduce_all(tf.math.is_finite(values)) for values in there]
         return tf.nest.map_structure(lambda part: _times(part, 1 / scale), grads)
 
     def _rescaled(self, grads: Any) -> list[Any]:
@@ -209,17 +210,8 @@ class _ScaledTape:
         return [_times(gradient, factor) for gradient in grads]
 
 
-def _values(gradient: Any) -> Any:
-    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-
-
 def _times(gradient: Any, factor: Any) -> Any:
-    if gradient is None:
-        return None
-    if isinstance(gradient, tf.IndexedSlices):
-        values = gradient.values * tf.cast(factor, gradient.dtype)
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return gradient * tf.cast(factor, gradient.dtype)
+    return map_gradient(lambda values: values * tf.cast(factor, values.dtype), gradient)
 
 
 def _count_overflows(optimizer: Any, replicas: int) -> None:

@@ -7,6 +7,7 @@ variables that the parameter servers hold.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any
 
@@ -18,11 +19,11 @@ from tfopt_core.data.stages import UNKNOWN_COUNT_BUFFER
 from tfopt_core.errors import ClusterError, WorkloadError
 from tfopt_core.lazy import tf
 from tfopt_core.training.build import Built
-from tfopt_core.training.distributed.models import build_model, check_data
+from tfopt_core.training.distributed.models import build_model, check_data, hide_strategy
 from tfopt_core.training.distributed.serving import loss_in_words, who_is_gone
 from tfopt_core.training.input.sources import with_class_weight
 from tfopt_core.training.loops.report import LoopReport
-from tfopt_core.training.model.layers import optimizers_of
+from tfopt_core.training.model.layers import method_replaced, optimizers_of
 
 # Each closure is sent over the network and awaited: 8 steps in one halved the time of a step.
 STEPS_PER_CLOSURE = 8
@@ -34,16 +35,31 @@ LOOK_SECONDS, GONE_AFTER = 2.0, 3
 
 @attrs.define(eq=False)
 class Coordinated:
-    """The chief of a training with parameter servers."""
+    """The chief of a training with parameter servers, and its train function: a call hands out
+    `steps` steps, and waits until all are made.
+
+    :ivar steps_per_closure: how many steps a worker makes at a time.
+    """
 
     built: Built
+    report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="distributed"))
+    steps: int = attrs.field(init=False)
+    steps_per_closure: int = attrs.field(init=False)
     _coordinator: Any = None
-    _mended: list[Any] = attrs.field(factory=list)
-    _strategy: Any = None
+    _data: Any = None
+    _iterators: Any = None
+    _function: Any = None
+    _undo: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
+
+    def __attrs_post_init__(self) -> None:
+        strategy, steps = self.built.run.strategy, self.built.training.steps_per_execution
+        closure = int(getattr(strategy, "tfopt_steps_per_closure", STEPS_PER_CLOSURE))
+        self.steps_per_closure = closure
+        self.steps = steps if steps > 1 else closure * strategy._num_workers
+        self.report.steps_per_call = self.steps
 
     def install(self) -> None:
         model, run = self.built.model, self.built.run
-        self._strategy = model._distribute_strategy
         check_data(self.built)
         if run.steps_per_epoch is None:
             raise WorkloadError(
@@ -51,22 +67,16 @@ class Coordinated:
                 "schedule steps; end the training data with take()"
             )
         build_model(self.built)
-        model._distribute_strategy = None
-        model.jit_compile = False
-        model.train_function = model.test_function = model.predict_function = None
+        self._undo.callback(hide_strategy(model))
         # Counters add on the parameter server itself: Keras reads, adds and writes, so of two
         # workers that do so at once one increment is lost (72 iterations counted of 96).
         counters = [optimizer.iterations for optimizer in optimizers_of(model)]
-        self._mended = [*model.metrics_variables, *counters]
-        for variable in self._mended:
-            variable.assign_add = _adding(variable)
+        for variable in (*model.metrics_variables, *counters):
+            self._undo.enter_context(method_replaced(variable, "assign_add", _adding(variable)))
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(run.strategy)
 
     def uninstall(self) -> None:
-        for variable in self._mended:
-            del variable.assign_add
-        self._mended.clear()
-        self.built.model._distribute_strategy = self._strategy
+        self._undo.close()
 
     def data(self, split: str) -> Any:
         """Return what `fit` iterates over: for training a range, since workers read the data."""
@@ -74,11 +84,58 @@ class Coordinated:
             return tf.data.Dataset.range(self.built.run.steps_per_epoch)
         return self.built.run.datasets.get(split)
 
-    def train_function(self) -> CoordinatedFunction:
-        data = self._coordinator.create_per_worker_dataset(
+    def train_function(self) -> Coordinated:
+        """Return the train function, with the step to be traced anew."""
+        self._data = self._coordinator.create_per_worker_dataset(
             tf.autograph.experimental.do_not_convert(self._dataset)
         )
-        return CoordinatedFunction(self.built, self._coordinator, data)
+        self._iterators, self._function = None, tf.function(self._closure, autograph=False)
+        return self
+
+    def __call__(self, iterator: Any) -> Any:
+        """Make the next steps of the epoch and return the logs of the last one.
+
+        :raises StopIteration: if the epoch has no further step.
+        """
+        self.report.last_call = 0
+        count = sum(1 for _ in zip(range(self.steps), iterator, strict=False))
+        if not count:
+            raise StopIteration
+        if self._iterators is None:
+            self._iterators = iter(self._data)
+        handed = []
+        for first in range(0, count, self.steps_per_closure):
+            size = min(self.steps_per_closure, count - first)
+            handed.append(self._coordinator.schedule(self._function, args=(self._iterators, size)))
+        self._join()
+        self.report.count(count, 0)
+        return handed[-1].fetch()
+
+    def _join(self) -> None:
+        """Wait until all steps are made.
+
+        :raises ClusterError: naming the processes that are gone. TensorFlow waits an hour for each.
+        """
+        begin, missed = time.monotonic(), 0
+        looked = begin
+        while not self._coordinator.done():
+            now = time.monotonic()
+            time.sleep(SHORT_SECONDS if now - begin < SPIN_SECONDS else LONG_SECONDS)
+            if now - looked < LOOK_SECONDS:
+                continue
+            looked = now
+            gone = who_is_gone(self.built.run.cluster)
+            missed = missed + 1 if gone else 0
+            if missed >= GONE_AFTER:
+                raise ClusterError(loss_in_words(gone))
+        self._coordinator.join()
+
+    def _closure(self, iterator: Any, count: int) -> Any:
+        """Make `count` steps on one worker and return the logs of the last one."""
+        logs, strategy, model = None, self.built.run.strategy, self.built.model
+        for _ in range(count):
+            logs = strategy.run(model.train_step, args=(next(iterator),))
+        return logs
 
     def _dataset(self) -> Any:
         """Return one worker's data, repeated without end. Traced on the chief, run on the
@@ -123,74 +180,3 @@ def _from_anywhere(data: Any, count: int) -> Any:
         seed2=0,
     )
     return data.skip(start).concatenate(data.take(start))
-
-
-@attrs.define(eq=False)
-class CoordinatedFunction:
-    """A train function that hands out `steps` steps a call, and waits until all are made.
-
-    :param data: the coordinator's data set for each worker.
-    :ivar steps_per_closure: how many steps a worker makes at a time.
-    """
-
-    built: Built
-    coordinator: Any
-    data: Any
-    report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="distributed"))
-    steps: int = attrs.field(init=False)
-    steps_per_closure: int = attrs.field(init=False)
-    _iterators: Any = None
-    _function: Any = None
-
-    def __attrs_post_init__(self) -> None:
-        strategy, steps = self.built.run.strategy, self.built.training.steps_per_execution
-        closure = int(getattr(strategy, "tfopt_steps_per_closure", STEPS_PER_CLOSURE))
-        self.steps_per_closure = closure
-        self.steps = steps if steps > 1 else closure * strategy._num_workers
-        self.report.steps_per_call = self.steps
-        self._function = tf.function(self._closure, autograph=False)
-
-    def __call__(self, iterator: Any) -> Any:
-        """Make the next steps of the epoch and return the logs of the last one.
-
-        :raises StopIteration: if the epoch has no further step.
-        """
-        self.report.last_call = 0
-        count = sum(1 for _ in zip(range(self.steps), iterator, strict=False))
-        if not count:
-            raise StopIteration
-        if self._iterators is None:
-            self._iterators = iter(self.data)
-        handed = []
-        for first in range(0, count, self.steps_per_closure):
-            size = min(self.steps_per_closure, count - first)
-            handed.append(self.coordinator.schedule(self._function, args=(self._iterators, size)))
-        self._join()
-        self.report.count(count, 0)
-        return handed[-1].fetch()
-
-    def _join(self) -> None:
-        """Wait until all steps are made.
-
-        :raises ClusterError: naming the processes that are gone. TensorFlow waits an hour for each.
-        """
-        begin, missed = time.monotonic(), 0
-        looked = begin
-        while not self.coordinator.done():
-            now = time.monotonic()
-            time.sleep(SHORT_SECONDS if now - begin < SPIN_SECONDS else LONG_SECONDS)
-            if now - looked < LOOK_SECONDS:
-                continue
-            looked = now
-            gone = who_is_gone(self.built.run.cluster)
-            missed = missed + 1 if gone else 0
-            if missed >= GONE_AFTER:
-                raise ClusterError(loss_in_words(gone))
-        self.coordinator.join()
-
-    def _closure(self, iterator: Any, count: int) -> Any:
-        """Make `count` steps on one worker and return the logs of the last one."""
-        logs, strategy, model = None, self.built.run.strategy, self.built.model
-        for _ in range(count):
-            logs = strategy.run(model.train_step, args=(next(iterator),))
-        return logs

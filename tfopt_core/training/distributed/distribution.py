@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import attrs
@@ -16,6 +17,7 @@ from tfopt_core.training.distributed.models import (
     build_model,
     check_data,
     check_losses,
+    hide_strategy,
 )
 from tfopt_core.training.distributed.replicas import parts_of_a_batch, with_parts
 from tfopt_core.training.distributed.synchronous import ReplicatedFunction
@@ -52,35 +54,28 @@ def distribution_of(built: Built) -> Synchronous | Coordinated | None:
 
 @attrs.define(eq=False)
 class Synchronous:
-    """A training whose replicas make each step together, each on its part of the batch.
-
-    The strategy is hidden from Keras, whose own ways of building a model and of averaging logs
-    fail over several processes.
-    """
+    """A training whose replicas make each step together, each on its part of the batch."""
 
     built: Built
     _shared: SharedBatch = attrs.field(
         default=attrs.Factory(lambda self: SharedBatch(self.built.model), takes_self=True)
     )
-    _strategy: Any = None
+    _undo: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
 
     def install(self) -> None:
-        model, run = self.built.model, self.built.run
-        self._strategy = model._distribute_strategy
+        model = self.built.model
         check_data(self.built)
         build_model(self.built)
         check_losses(model.loss)
-        model._distribute_strategy = None
-        model.jit_compile = False  # over replicas XLA fails in the first step (keras#21366)
-        model.train_function = model.test_function = model.predict_function = None
-        with run.strategy.scope():
+        self._undo.callback(hide_strategy(model))
+        with self.built.run.strategy.scope():
             self._shared.install()
+        self._undo.callback(self._shared.uninstall)
         model.make_test_function = self._make_test_function
 
     def uninstall(self) -> None:
         model = self.built.model
-        self._shared.uninstall()
-        model._distribute_strategy = self._strategy
+        self._undo.close()
         vars(model).pop("make_test_function", None)
         model.test_function = model.predict_function = None
 

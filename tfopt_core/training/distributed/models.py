@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +14,19 @@ from tfopt_core.errors import WorkloadError
 from tfopt_core.lazy import keras, tf
 from tfopt_core.training.build import Built
 from tfopt_core.training.model.layers import map_gradient, method_replaced, optimizers_of
+
+
+def hide_strategy(model: Any) -> Callable[[], None]:
+    """Hide the strategy from Keras, and have it trace all functions anew. Return what undoes it.
+
+    Keras' own ways of building a model and of averaging logs fail over several processes, and over
+    replicas XLA fails in the first step (keras#21366).
+    """
+    undo = functools.partial(setattr, model, "_distribute_strategy", model._distribute_strategy)
+    model._distribute_strategy = None
+    model.jit_compile = False
+    model.train_function = model.test_function = model.predict_function = None
+    return undo
 
 
 def check_data(built: Built) -> None:
@@ -127,8 +141,12 @@ class SharedBatch:
                 self._replace(inner, "_clip_gradients", self._clipping)
         from keras.src.losses import loss as module
 
-        self._replace(module, "apply_mask", self._masking)
-        self._replace(module, "reduce_values", self._reducing)
+        for name, changed in (("apply_mask", self._masking), ("reduce_values", self._reducing)):
+            original = getattr(module, name)
+            setattr(module, name, changed(original))
+            # (not by a context, which ends where a training that was only timed is thrown away:
+            # another one may have replaced them by then)
+            self._replaced.callback(setattr, module, name, original)
 
     def uninstall(self) -> None:
         """Restore the losses and the optimizers as Keras made them."""

@@ -17,7 +17,7 @@ from tfopt_core.training.distributed.distribution import Synchronous
 from tfopt_core.training.input.sources import shapes_in_words
 from tfopt_core.training.loops.chunked import ChunkedFunction
 from tfopt_core.training.loops.graph_steps import FunctionCache, PassEnd, TracedSteps
-from tfopt_core.training.loops.report import continued
+from tfopt_core.training.loops.report import Loop, continued
 from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.traces import (
     forget_trace,
@@ -37,7 +37,6 @@ OTHER_DRAWS = (
     "the step draws random numbers by TensorFlow, which would begin again: the loop that has drawn "
     "them cannot make this fit; leave the plugin out"
 )
-LOOPS = ChunkedFunction | ResidentFunction
 OTHER_TRACE = (
     "the script or a callback has set what Keras ignores until the model is compiled again, and "
     "the loop would train {}; compile the model again before fit, or leave the plugin out"
@@ -230,24 +229,21 @@ class TimedFunction:
 
         :raises PluginRefused: by name, if not.
         """
-        model, made_before = self.built.model, before.function
+        model, looped = self.built.model, isinstance(before.function, TrainFunction)
         own = (self._own_steps, bool(model.run_eagerly))
         self._functions.own = steps, eagerly = self._functions.own or own
         if function is not None and steps != own[0]:
             self._refuse(OTHER_FUNCTION.format("steps_per_execution"), before)
-        if eagerly != own[1] and (function is not None or isinstance(made_before, LOOPS)):
+        if eagerly != own[1] and (function is not None or looped):
             self._refuse(OTHER_FUNCTION.format("run_eagerly"), before)
-        other_loop = isinstance(made_before, LOOPS) and type(function) is not type(made_before)
-        if other_loop and step_draws(model):
+        if looped and type(function) is not type(before.function) and step_draws(model):
             self._refuse(OTHER_DRAWS, before)
 
     def _refuse(self, why: str, before: FunctionCache) -> NoReturn:
         """Refuse this fit, and leave the functions to the next one as they were."""
-        cache, traced = self._functions, before.traced
+        cache, of_loop = self._functions, isinstance(before.function, TrainFunction)
         cache.function, cache.key, cache.own = before.function, before.key, before.own
-        if not isinstance(before.function, LOOPS):
-            traced = None  # the loop has made steps of its own
-        cache.traced = traced
+        cache.traced = before.traced if of_loop else None  # a loop has made steps of its own
         raise named_by_loop(self.built, PluginRefused(why))
 
     def _begun(self, function: Callable[[Any], Any], before: FunctionCache) -> Callable[[Any], Any]:
@@ -257,7 +253,7 @@ class TimedFunction:
         Where it traces a step again that Keras' own has traced, a callback may have set what that
         does not notice."""
         called, first = False, before.function is None and before.traced is None
-        again = self.of_stack is not None and not isinstance(before.function, LOOPS)
+        again = self.of_stack is not None and not isinstance(before.function, TrainFunction)
 
         def train_function(iterator: Any) -> Any:
             nonlocal called
@@ -304,17 +300,18 @@ class TimedFunction:
         """Return a train function of so many steps a call, which shares the traced step with the
         stack's loop: for `train_on_batch` after the fit, and for a fit in a callback."""
         cache, made = self._functions, self._functions.function
-        if isinstance(made, LOOPS) and cache.of_keras and step_draws(self.built.model):
+        if isinstance(made, TrainFunction) and cache.of_keras and step_draws(self.built.model):
             return _refusing(named_by_loop(self.built, PluginRefused(OTHER_DRAWS)))
-        if isinstance(made, LOOPS):
+        if isinstance(made, TrainFunction):
             ends = PassEnd(own_steps=steps, model=self.built.model)
-            return ChunkedFunction(made.traced, steps, made.jit_compile, whole=False, ends=ends)
+            single = Loop(steps, jit_compile=made.loop.jit_compile)
+            return ChunkedFunction(made.traced, single, ends=ends)
         return cache.function
 
     def _key(self) -> tuple[Any, ...]:
         loop = loop_of(self.built)
-        compiles = loop.kind != "keras" and loop.jit_compile  # for one size of a batch
-        size = self.built.plans["train"].batch_size if compiles else None
+        # XLA compiles for one size of a batch
+        size = self.built.plans["train"].batch_size if loop.compiles_whole else None
         if loop.kind == "keras" and loop.steps == self._own_steps:
             # set without `compile`, Keras reads it anew, and traces nothing
             loop = attrs.evolve(loop, steps=0)

@@ -21,29 +21,27 @@ from tfopt_core.training.loops.graph_steps import (
     one_by_one,
     repeated,
 )
-from tfopt_core.training.loops.report import LoopReport
+from tfopt_core.training.loops.report import Loop, LoopReport
 
 
 @attrs.define(eq=False)
 class ChunkedFunction:
-    """A train function for `fit`: up to `steps` steps a call.
+    """A train function for `fit`: up to `loop.steps` steps a call.
 
     :param traced: the steps of the model.
-    :param jit_compile: whether XLA compiles the chunk, or each step where it cannot be stacked.
+    :param loop: "chunked", or "keras" for the steps of Keras' own loop, which XLA compiles singly.
+        It does so too with the steps of a chunk that cannot be stacked.
     :param batch_size: examples of a whole batch, None if unknown. Then, or if other axes vary, XLA
         compiles single steps.
-    :param whole: whether XLA compiles a chunk as one function, rather than each step.
     :param ends: what a call does that finds too few batches.
-    :param report: counts the steps and calls.
+    :ivar report: counts the steps and calls.
     """
 
     traced: TracedSteps
-    steps: int
-    jit_compile: bool
+    loop: Loop
     batch_size: int | None = None
-    whole: bool = True
     ends: PassEnd = attrs.field(factory=PassEnd)
-    report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="chunked"))
+    report: LoopReport = attrs.field(init=False)
     _step: Any = attrs.field(init=False)
     _compiled_step: Any = attrs.field(init=False)
     _chunk: Any = attrs.field(init=False)
@@ -51,9 +49,9 @@ class ChunkedFunction:
     _draws: bool | None = None
 
     def __attrs_post_init__(self) -> None:
-        self.report.steps_per_call = self.steps
+        self.report = LoopReport(kind=self.loop.kind, steps_per_call=self.loop.steps)
         self._step = self.traced.step("step")
-        self._compiled_step = self.traced.step("step", jit_compile=self.jit_compile)
+        self._compiled_step = self.traced.step("step", jit_compile=self.loop.jit_compile)
         self._chunk = tf.function(self._steps_whole, autograph=False, reduce_retracing=True)
 
     def __call__(self, iterator: Any) -> Any:
@@ -67,12 +65,12 @@ class ChunkedFunction:
             self.report.count(1, 0)
             return logs
         if self._makes_single_steps(iterator):
-            single = self.traced.single(jit_compile=self.jit_compile)
+            single = self.traced.single(jit_compile=self.loop.jit_compile)
             logs = single(iterator)  # which fails past the end, as in Keras' own loop
             self.report.count(1, 0)
             return logs
         self.report.last_call = 0
-        steps = self.ends.steps_of_call(self.steps)
+        steps = self.ends.steps_of_call(self.loop.steps)
         most = self.ends.most_steps(iterator, steps)
         if not most:
             return self._logs
@@ -87,12 +85,12 @@ class ChunkedFunction:
 
     def _steps(self, iterator: Any, most: int) -> Any:
         """Make up to `most` steps and return the logs of the last one."""
-        if most == self.steps and self._compiles_chunk(iterator.element_spec):
+        if most == self.loop.steps and self._compiles_chunk(iterator.element_spec):
             whole, alone, logs = self._chunk(iterator)
             self.report.count(int(whole) + int(alone), int(whole))
         else:
-            by_step = bool(self.report.why_not_whole) or not self.whole
-            alone = self.traced.one_by_one(jit_compile=self.jit_compile and by_step)
+            by_step = bool(self.report.why_not_whole) or self.loop.kind == "keras"
+            alone = self.traced.one_by_one(jit_compile=self.loop.jit_compile and by_step)
             made, logs = alone(iterator, tf.constant(most))
             self.report.count(int(made), 0)
         return logs
@@ -100,15 +98,15 @@ class ChunkedFunction:
     def _makes_single_steps(self, iterator: Any) -> bool:
         """Return whether each call makes a step without a loop, in another function than calls of
         several steps: what a step draws by TensorFlow would begin again there."""
-        if self.steps > 1 or (self.jit_compile and self.whole):
+        if self.loop.steps > 1 or self.loop.compiles_whole:
             return False
         if self._draws is None:
-            self._draws = not self.jit_compile and self.traced.draws(iterator.element_spec)
+            self._draws = not self.loop.jit_compile and self.traced.draws(iterator.element_spec)
         return not self._draws
 
     def _compiles_chunk(self, spec: Any) -> bool:
         """Return whether chunks of batches of this specification are compiled whole."""
-        if not self.jit_compile or not self.whole:
+        if not self.loop.compiles_whole:
             return False
         self.report.why_not_whole = why_not_stacked(sized(spec, self.batch_size))
         return not self.report.why_not_whole
@@ -117,7 +115,7 @@ class ChunkedFunction:
         """Return the steps made in a compiled chunk, those made alone, and the logs of the last
         one."""
         spec = sized(iterator.element_spec, self.batch_size)
-        stack, count, odd, batch = stacked(iterator, spec, self.steps)
+        stack, count, odd, batch = stacked(iterator, spec, self.loop.steps)
 
         # a separate function: one that was traced for any size would be reused here, and XLA cannot
         # compile every operation (of recurrent layers, for example) for an unknown size
@@ -134,7 +132,7 @@ class ChunkedFunction:
         logs = tf.cond(count > 0, lambda: whole(stack, count), lambda: nothing)
 
         def with_odd() -> Any:
-            limit = self.steps - count - 1
+            limit = self.loop.steps - count - 1
             made, last = one_by_one(iterator, self._step, limit, self._step(batch))
             return made + 1, last
 

@@ -78,3 +78,8 @@ class Loop:
     steps: int
     jit_compile: bool
     kind: str = "keras"
+
+    @property
+    def compiles_whole(self) -> bool:
+        """Whether XLA compiles a call as one function, rather than each step."""
+        return self.jit_compile and self.kind != "keras"

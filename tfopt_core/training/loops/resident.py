@@ -14,7 +14,7 @@ from tfopt_core.data import MapBatches
 from tfopt_core.errors import PluginRefused
 from tfopt_core.lazy import tf
 from tfopt_core.training.loops.graph_steps import PassEnd, TracedSteps, repeated, without_batches
-from tfopt_core.training.loops.report import LoopReport
+from tfopt_core.training.loops.report import Loop, LoopReport
 from tfopt_core.training.loops.resident_data import ResidentData
 
 DRAWS_AGAIN = (
@@ -41,36 +41,37 @@ class ResidentFunction:
     iterator itself if Keras iterates over `data.passes`.
 
     :param traced: the steps of the model.
-    :param steps: the most steps of a call.
-    :param jit_compile: whether XLA compiles a call whole.
+    :param loop: how many steps a call makes at most, and whether XLA compiles it whole.
     :param class_weight: as `fit` takes it; Keras would apply it to the iterator's batches.
     :param ends: what a call does that finds too few batches.
     :param reads_order: whether Keras iterates over `data.passes`.
-    :param report: counts the steps and calls.
+    :ivar steps: the most steps of a call: fewer where calls are only timed.
+    :ivar report: counts the steps and calls.
     :param under_way: the pass of the last call. A function that takes the place of another one
         within a fit goes on with that one's.
     """
 
     traced: TracedSteps
     data: ResidentData
-    steps: int
-    jit_compile: bool
+    loop: Loop
     class_weight: Any = None
     ends: PassEnd = attrs.field(factory=PassEnd)
     reads_order: bool = False
-    report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="resident"))
     under_way: PassUnderWay = attrs.field(factory=PassUnderWay)
+    steps: int = attrs.field(init=False)
+    report: LoopReport = attrs.field(init=False)
     _single: Any = attrs.field(init=False)
-    _loop: _Loop = attrs.field(init=False)
+    _graphs: _Graphs = attrs.field(init=False)
     _held: Any = attrs.field(init=False)
     _batch_size: Any = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.report.steps_per_call = self.steps
-        self._single = self.traced.step("step", jit_compile=self.jit_compile)
+        self.steps, jit_compile = self.loop.steps, self.loop.jit_compile
+        self.report = LoopReport(kind=self.loop.kind, steps_per_call=self.steps)
+        self._single = self.traced.step("step", jit_compile=jit_compile)
         self._held = tf.nest.map_structure(lambda part: part.held, self.data.rows)
-        self._loop = _Loop.shared(
-            self.traced, self.data, self.class_weight, jit_compile=self.jit_compile
+        self._graphs = _Graphs.shared(
+            self.traced, self.data, self.class_weight, jit_compile=jit_compile
         )
         self._batch_size = tf.constant(self.data.batch.size)
 
@@ -93,29 +94,29 @@ class ResidentFunction:
         logs = self._steps(done, count) if count > 0 else None
         self.under_way.done += max(0, count)
         # the iterator's own batches are never read, so that one without any takes its place
-        single, spec = self.traced.single(), self._loop.spec
+        single, spec = self.traced.single(), self._graphs.spec
         self.ends.check(count, steps, logs, single, lambda: without_batches(spec))
         return logs
 
     def _steps(self, start: int, count: int) -> Any:
         logs, size = None, self._batch_size
         full, order = max(0, min(count, self.data.full_batches - start)), self.under_way.order
-        self.report.count(count, full if self.jit_compile else 0)
+        self.report.count(count, full if self.loop.jit_compile else 0)
         if full:
-            logs = self._loop.run(
+            logs = self._graphs.run(
                 self._held, order, tf.constant(start), tf.constant(full), size, size
             )
         if full == count:
             return logs
         left = tf.constant(self.data.count % self.data.batch.size)
         last = tf.constant(self.data.full_batches)
-        if self.jit_compile:
-            return self._loop.last(self._held, order, last, left)
-        return self._loop.run(self._held, order, last, tf.constant(1), size, left)
+        if self.loop.jit_compile:
+            return self._graphs.last(self._held, order, last, left)
+        return self._graphs.run(self._held, order, last, tf.constant(1), size, left)
 
 
 @attrs.frozen(eq=False)
-class _Loop:
+class _Graphs:
     """Graphs that make steps on the batches of any examples of one form.
 
     The fits of a model share them, as they share Keras' own train function: an operation such as
@@ -135,7 +136,7 @@ class _Loop:
     @classmethod
     def shared(
         cls, traced: TracedSteps, data: ResidentData, class_weight: Any, *, jit_compile: bool
-    ) -> _Loop:
+    ) -> _Graphs:
         """Return those of an earlier fit where Keras' own loop would call the step that it has
         traced, or new ones. Of those with maps over batches the last ones are kept: the functions
         may hold data.
@@ -157,14 +158,14 @@ class _Loop:
                 raise PluginRefused(DRAWS_AGAIN)
             traced.specs.append(loop.spec)
             sizes[known] = loop
-        found: _Loop = sizes[known]
+        found: _Graphs = sizes[known]
         return found
 
     @classmethod
     def _of(
         cls, traced: TracedSteps, forms: Any, data: ResidentData, class_weight: Any,
         known: int | None, *, jit_compile: bool,
-    ) -> _Loop:  # fmt: skip
+    ) -> _Graphs:  # fmt: skip
         # a separate function for XLA, which must be traced for the known size only
         step, alone = traced.step("whole" if jit_compile else "step"), traced.step("step")
         index, gather = data.index, _gathering(forms, data.maps, class_weight)

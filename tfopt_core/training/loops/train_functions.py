@@ -72,17 +72,14 @@ def made_function(built: Built, loop: Loop, traced: TracedSteps | None = None) -
     """
     traced = traced or TracedSteps(built.model)
     if loop.kind != "resident":
-        size = built.plans["train"].batch_size
-        report = LoopReport(kind=loop.kind)
-        whole = loop.kind == "chunked"  # else as Keras' own loop, which XLA compiles step by step
-        return ChunkedFunction(traced, loop.steps, loop.jit_compile, size, whole, report=report)
+        return ChunkedFunction(traced, loop, built.plans["train"].batch_size)
     lowered = built.run.datasets["train"]
     draws = built.shuffle_draws
     drawn = None if draws is None else draws.counter(lowered)
     data = resident_data(built.plans["train"], lowered, drawn)
     weight = built.workload.class_weight
     try:
-        return ResidentFunction(traced, data, loop.steps, loop.jit_compile, weight)
+        return ResidentFunction(traced, data, loop, weight)
     except PluginRefused as refusal:
         raise named_by_loop(built, refusal) from refusal
 

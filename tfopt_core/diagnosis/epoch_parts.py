@@ -15,6 +15,7 @@ import attrs
 from tfopt_core.diagnosis.results import VALIDATION, EpochPart
 from tfopt_core.diagnosis.step_loops import repeated
 from tfopt_core.errors import describe
+from tfopt_core.lazy import keras
 from tfopt_core.training.build import Built
 from tfopt_core.trials.step_timing import wrapped_step
 
@@ -88,8 +89,6 @@ def _validation(built: Built, most_seconds: float) -> tuple[EpochPart | None, in
 def _evaluate(model: Any, data: Any, most_seconds: float) -> tuple[int, float, bool]:
     """Evaluate until the data or the time is over. Return the batches, the seconds, and whether
     these were all."""
-    import keras
-
     begin, done, whole = perf_counter_ns(), 0, True
 
     class Limit(keras.callbacks.Callback):  # type: ignore[misc]
@@ -159,8 +158,6 @@ def _callback(
 def _save_each_epoch(callback: Any) -> tuple[int, str]:
     """Have a callback that saves do so in each epoch. Return how many steps apart it would, 0 for
     once an epoch, and a note."""
-    import keras
-
     if not isinstance(callback, keras.callbacks.ModelCheckpoint | keras.callbacks.BackupAndRestore):
         return 0, ""
     frequency, callback.save_freq = callback.save_freq, "epoch"
@@ -186,8 +183,6 @@ def _seconds(call: Callable[..., Any], *arguments: Any) -> float:
 def _may_be_called(callback: Any, all_callbacks: bool) -> bool:
     """Return whether calls of a callback do no harm: it sends nothing, and is one of Keras that
     calls no function of the workload, unless what it writes stays apart."""
-    import keras
-
     if isinstance(callback, keras.callbacks.RemoteMonitor):
         return False
     of_keras = type(callback).__module__.startswith("keras.")
@@ -234,8 +229,6 @@ def _path_attribute(callback: Any) -> str:
 
 def _elsewhere(callback: Any, folder: Path) -> Any:
     """Return a copy of this callback that writes into a folder, or itself if it does not write."""
-    import keras
-
     attribute = _path_attribute(callback)
     if not attribute:
         return callback

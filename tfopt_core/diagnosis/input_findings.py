@@ -15,6 +15,7 @@ from tfopt_core.data.stages import Shuffle
 from tfopt_core.diagnosis.step_loops import DataLoop
 from tfopt_core.diagnosis.step_parts import RecordingLimits, seconds_a_step
 from tfopt_core.hooks.diagnosis import Finding
+from tfopt_core.lazy import tf
 from tfopt_core.statistics.fit_figures import retraces
 from tfopt_core.training.messages import StepTrace
 
@@ -56,8 +57,6 @@ def stage_costs(plan: DataPlan) -> dict[int, float]:
 
 def _alone(plan: DataPlan, end: int, size: int) -> float:
     """Return the seconds of `size` elements of the plan's stages before `end`."""
-    import tensorflow as tf
-
     data = lower_plan(plan.upto(end))
     if size == 1:
         return _timed(data)

@@ -13,6 +13,7 @@ from typing import Any
 from tfopt_core.diagnosis.step_graph import LOOPS, called_graphs, live_operations, rounds_of
 from tfopt_core.diagnosis.step_loops import call_seconds
 from tfopt_core.hooks.machine import Machine
+from tfopt_core.lazy import tf
 
 # Of products in each type.
 PEAK_SECONDS = 0.5
@@ -76,8 +77,6 @@ def matmul_peak(
 
 def products(size: int, dtype: str) -> Any:
     """Return a function of a number of products, which are made one after another."""
-    import tensorflow as tf
-
     # a mean of ones is one, so any number of products neither overflows nor vanishes
     left = tf.fill((size, size), tf.cast(1 / size, dtype))
 

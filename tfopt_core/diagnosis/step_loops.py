@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.diagnosis.step_parts import RecordingLimits, TimedEpoch
+from tfopt_core.lazy import keras, tf
 from tfopt_core.training.build import Built
 from tfopt_core.training.input.sources import weighed
 from tfopt_core.training.messages import Block, StepTrace
@@ -25,8 +26,6 @@ GRAPH_CALL_SECONDS, DATA_CALL_SECONDS = 0.15, 0.05
 
 def first_batch(built: Built) -> Any:
     """Return the first batch of the training data, as tensors."""
-    import tensorflow as tf
-
     data = built.run.datasets["train"]
     batch = next(iter(data)) if isinstance(data, tf.data.Dataset) else data[0]
     return tf.nest.map_structure(
@@ -42,8 +41,6 @@ def repeated(batch: Any, element_spec: Any, steps: int | None) -> Any:
     :param element_spec: the shapes that the train function is traced for, None for the batch's.
     :param steps: the steps of an epoch, None for an epoch without end.
     """
-    import tensorflow as tf
-
     data = tf.data.Dataset.from_tensors(batch)
     if element_spec is not None:
 
@@ -62,8 +59,6 @@ def repeated(batch: Any, element_spec: Any, steps: int | None) -> Any:
 
 def _declared(tensor: Any, spec: Any) -> Any:
     """Return the tensor with its static shape reduced to that of the specification."""
-    import tensorflow as tf
-
     if not isinstance(spec, tf.TensorSpec):
         return tensor
     return tf.raw_ops.PlaceholderWithDefault(input=tensor, shape=spec.shape)
@@ -91,8 +86,6 @@ class FitLoop:
 
     def run(self, data: Any, limits: RecordingLimits) -> list[TimedEpoch]:
         """Train on the data until the limits are reached. Return the timed epochs."""
-        import tensorflow as tf
-
         workload, epochs = self.built.workload, list[TimedEpoch]()
         shuffle = workload.shuffle and not isinstance(data, tf.data.Dataset)
         data, class_weight = weighed(data, workload.class_weight)
@@ -111,8 +104,6 @@ class FitLoop:
 
     def _recording(self, epochs: list[TimedEpoch], limits: RecordingLimits) -> Any:
         """Return the workload's callbacks, with the clock and the limits around them."""
-        import keras
-
         run, model, clock = self.built.run, self.built.model, self.timed.clock
         before, begun, calls = len(clock.blocks), len(clock.epoch_begins), 0
 
@@ -167,8 +158,6 @@ class GraphLoop:
     _sync: Any = None
 
     def __attrs_post_init__(self) -> None:
-        import tensorflow as tf
-
         model, batch = self.built.model, self.batch
         self._sync = device_sync(self.built.run.machine)
         # compiled by XLA if Keras compiles the step, once and not for each call
@@ -214,8 +203,6 @@ def call_seconds(function: Any, sync: Callable[[], None] | None, count: int) -> 
 
     :param sync: waits for the device; None on a CPU.
     """
-    import tensorflow as tf
-
     number = tf.constant(count)
     begin = perf_counter_ns()
     function(number)
@@ -232,8 +219,6 @@ class DataLoop:
     _function: Any = None
 
     def __attrs_post_init__(self) -> None:
-        import tensorflow as tf
-
         def read(iterator: Any, count: Any) -> Any:
             """Read up to `count` batches and return how many there were."""
             done = 0
@@ -263,8 +248,6 @@ class DataLoop:
 
     def _calls(self) -> Iterator[int]:
         """Read an epoch, yielding the number of batches after each call."""
-        import tensorflow as tf
-
         if not isinstance(self.data, tf.data.Dataset):
             for index in range(self.data.num_batches):
                 self.data[index]

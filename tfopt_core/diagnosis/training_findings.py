@@ -21,6 +21,7 @@ from tfopt_core.diagnosis.step_graph import (
 from tfopt_core.diagnosis.step_parts import Parts
 from tfopt_core.diagnosis.step_rounds import TimedLoops
 from tfopt_core.hooks.diagnosis import Finding
+from tfopt_core.lazy import tf
 from tfopt_core.scripts.running import place_now
 from tfopt_core.training.build import Built
 from tfopt_core.training.model.graphs import StepGraph
@@ -70,8 +71,6 @@ def input_findings(
 
 def _why_compiled_anew(built: Built) -> str:
     """Return why XLA compiles the step more than once; "" if it does not, as far as is known."""
-    import tensorflow as tf
-
     if not built.model.jit_compile:
         return ""
     specs = tf.nest.flatten(built.run.element_spec)

@@ -44,19 +44,12 @@ class Coordinated:
     built: Built
     report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="distributed"))
     steps: int = attrs.field(init=False)
-    steps_per_closure: int = attrs.field(init=False)
+    steps_per_closure: int = STEPS_PER_CLOSURE
     _coordinator: Any = None
     _data: Any = None
     _iterators: Any = None
     _function: Any = None
     _undo: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
-
-    def __attrs_post_init__(self) -> None:
-        strategy, steps = self.built.run.strategy, self.built.training.steps_per_execution
-        closure = int(getattr(strategy, "tfopt_steps_per_closure", STEPS_PER_CLOSURE))
-        self.steps_per_closure = closure
-        self.steps = steps if steps > 1 else closure * strategy._num_workers
-        self.report.steps_per_call = self.steps
 
     def install(self) -> None:
         model, run = self.built.model, self.built.run
@@ -86,6 +79,11 @@ class Coordinated:
 
     def train_function(self) -> Coordinated:
         """Return the train function, with the step to be traced anew."""
+        strategy, steps = self.built.run.strategy, self.built.training.steps_per_execution
+        closure = int(getattr(strategy, "tfopt_steps_per_closure", STEPS_PER_CLOSURE))
+        self.steps_per_closure = closure
+        self.steps = steps if steps > 1 else closure * strategy._num_workers
+        self.report.steps_per_call = self.steps
         self._data = self._coordinator.create_per_worker_dataset(
             tf.autograph.experimental.do_not_convert(self._dataset)
         )

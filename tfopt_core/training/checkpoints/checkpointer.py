@@ -18,9 +18,7 @@ from tfopt_core.training.checkpoints.state import (
     capture_callbacks,
     capture_random,
     capture_variables,
-    groups_of,
     make_iterators,
-    make_variables,
     remembers_epochs,
     restore_callbacks,
     restore_random,
@@ -98,7 +96,7 @@ class Checkpointer:
         monitor.epochs_done, monitor.stop_reason = values["epochs"], values["stop_reason"]
         monitor.history.update({name: list(past) for name, past in values["history"].items()})
         if self.finished:
-            self._restore_variables(self.start)
+            restore_variables(built, self.start.arrays, values["variables"])
             self._restore_plugins(values)
             return
         make_iterators(built, values["epochs"])
@@ -113,7 +111,7 @@ class Checkpointer:
         if start is None:
             return
         unset_initial_epoch(built.model, built.training.callbacks)
-        self._restore_variables(start)
+        restore_variables(built, start.arrays, start.values["variables"])
         restore_callbacks(
             built.training.callbacks, built.model, start.values["callbacks"], start.arrays
         )
@@ -151,7 +149,7 @@ class Checkpointer:
                 "checkpoint can hold: a resumed training draws others; use keras.random with "
                 "a keras.random.SeedGenerator"
             )
-        values, listed = capture_variables(groups_of(model), built.run.strategy)
+        values, listed = capture_variables(built)
         states, arrays = capture_callbacks(built.training.callbacks)
         return self._writer.write(
             Checkpoint(
@@ -171,12 +169,6 @@ class Checkpointer:
                 {**values, **arrays},
             )
         )
-
-    def _restore_variables(self, start: Checkpoint) -> None:
-        built, listed = self._built, start.values["variables"]
-        make_variables(built, listed)
-        with built.run.strategy.scope():
-            restore_variables(groups_of(built.model), start.arrays, listed, built.run.strategy)
 
     def _restore_plugins(self, values: Mapping[str, Any]) -> None:
         states = self._states()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,8 @@ from tfopt_core.training.model.layers import optimizers_of
 _AS_BITS = {1: np.uint8, 2: np.uint16}
 
 
-def capture_variables(
-    groups: Mapping[str, Iterable[Any]], strategy: Any
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the values of groups of variables, and a description of each group.
+def capture_variables(built: Built) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the values of a training's variables, and a description of them by group.
 
     An epoch ends with the same values on all replicas: their moving averages are averaged then.
 
@@ -31,77 +29,74 @@ def capture_variables(
     """
     arrays: dict[str, np.ndarray] = {}
     listed: dict[str, Any] = {}
-    for group, variables in groups.items():
+    for group, variables in _variables_of(built).items():
         listed[group] = []
-        for index, variable in enumerate(variables):
-            value = np.asarray(_parts(variable, strategy)[0].numpy())
-            listed[group].append([variable.path, value.dtype.name, list(value.shape)])
+        for index, (path, parts) in enumerate(variables):
+            value = np.asarray(parts[0].numpy())
+            listed[group].append([path, value.dtype.name, list(value.shape)])
             arrays[f"{group}/{index}"] = _plain(value)
     return arrays, listed
 
 
-def missing(groups: Mapping[str, Iterable[Any]], listed: Mapping[str, Any], strategy: Any) -> str:
-    """Return how the variables differ from those listed, in words; "" if they do not."""
-    for group, before in listed.items():
-        now = list(groups.get(group, ()))
-        if len(now) != len(before):
-            return f"{len(before)} variables of the {group} are kept, and there are {len(now)}"
-        for variable, (path, dtype, shape) in zip(now, before, strict=True):
-            part = _parts(variable, strategy)[0]
-            if (part.dtype.name, list(part.shape)) != (dtype, shape):
-                is_now = f"{part.dtype.name} {list(part.shape)}"
-                return f'"{path}" is kept as {dtype} {shape}, and is {is_now}'
-    return ""
-
-
 def restore_variables(
-    groups: Mapping[str, Sequence[Any]],
-    arrays: Mapping[str, np.ndarray],
-    listed: Mapping[str, Any],
-    strategy: Any,
+    built: Built, arrays: Mapping[str, np.ndarray], listed: Mapping[str, Any]
 ) -> None:
     """Assign the captured values, in every replica of this process.
 
+    The variables that Keras would make in the first step are made before: a step is traced for
+    that, but not run.
+
     :raises InputError: if the variables are no longer the same.
-    """
-    reason = missing(groups, listed, strategy)
-    if reason:
-        raise InputError(
-            f"the checkpoint does not fit the model: {reason}; train anew in another folder "
-            "(--checkpoints)"
-        )
-    for group in listed:
-        for index, variable in enumerate(groups[group]):
-            array = arrays[f"{group}/{index}"]
-            for part in _parts(variable, strategy):
-                dtype = part.dtype.as_numpy_dtype
-                part.assign(array if array.dtype == dtype else array.view(dtype))
-
-
-def groups_of(model: Any) -> dict[str, list[Any]]:
-    """Return the variables of a model by group, as far as they are made.
-
-    Those of the metrics are not among them: each epoch begins them anew.
-    """
-    groups = {"model": list(model.variables)}
-    for index, optimizer in enumerate(optimizers_of(model)):
-        name = "optimizer" if index == 0 else f"optimizer {index + 1}"
-        groups[name] = list(optimizer.variables)
-    return groups
-
-
-def make_variables(built: Built, listed: Mapping[str, Any]) -> None:
-    """Make the variables that Keras would make in the first step, where they are not made yet.
-
-    A step is traced, but not run.
     """
     model = built.model
     with built.run.strategy.scope():
         for optimizer in optimizers_of(model)[:1]:
             if model.built and not optimizer.built:
                 optimizer.build(model.trainable_variables)
-        if missing(groups_of(model), listed, built.run.strategy):
+        if _missing(built, listed):
             one_step(model, jit_compile=False).get_concrete_function(_batch_spec(built))
+        if reason := _missing(built, listed):
+            raise InputError(
+                f"the checkpoint does not fit the model: {reason}; train anew in another folder "
+                "(--checkpoints)"
+            )
+        groups = _variables_of(built)
+        for group in listed:
+            for index, (_, parts) in enumerate(groups[group]):
+                array = arrays[f"{group}/{index}"]
+                for part in parts:
+                    dtype = part.dtype.as_numpy_dtype
+                    part.assign(array if array.dtype == dtype else array.view(dtype))
+
+
+def _missing(built: Built, listed: Mapping[str, Any]) -> str:
+    """Return how the variables differ from those listed, in words; "" if they do not."""
+    groups = _variables_of(built)
+    for group, before in listed.items():
+        now = groups.get(group, [])
+        if len(now) != len(before):
+            return f"{len(before)} variables of the {group} are kept, and there are {len(now)}"
+        for (_, [part, *_]), (path, dtype, shape) in zip(now, before, strict=True):
+            if (part.dtype.name, list(part.shape)) != (dtype, shape):
+                is_now = f"{part.dtype.name} {list(part.shape)}"
+                return f'"{path}" is kept as {dtype} {shape}, and is {is_now}'
+    return ""
+
+
+def _variables_of(built: Built) -> dict[str, list[tuple[str, Sequence[Any]]]]:
+    """Return the variables of a training by group, as far as they are made: the path of each, and
+    its `tf.Variable` of each replica of this process.
+
+    Those of the metrics are not among them: each epoch begins them anew.
+    """
+    local_results = built.run.strategy.experimental_local_results
+    groups = {"model": built.model.variables}
+    for index, optimizer in enumerate(optimizers_of(built.model)):
+        groups["optimizer" if index == 0 else f"optimizer {index + 1}"] = optimizer.variables
+    return {
+        group: [(variable.path, local_results(variable.value)) for variable in variables]
+        for group, variables in groups.items()
+    }
 
 
 def _batch_spec(built: Built) -> Any:
@@ -112,12 +107,6 @@ def _batch_spec(built: Built) -> Any:
         lambda part: tf.TensorSpec((None, *np.shape(part)[1:]), tf.convert_to_tensor(part).dtype),
         first,
     )
-
-
-def _parts(variable: Any, strategy: Any) -> Sequence[Any]:
-    """Return the `tf.Variable` of each replica of this process."""
-    parts: Sequence[Any] = strategy.experimental_local_results(variable.value)
-    return parts
 
 
 def _plain(array: np.ndarray) -> np.ndarray:

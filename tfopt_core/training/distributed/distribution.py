@@ -68,9 +68,9 @@ class Synchronous:
         build_model(self.built)
         check_losses(model.loss)
         self._undo.callback(hide_strategy(model))
+        self._undo.callback(self._shared.uninstall)
         with self.built.run.strategy.scope():
             self._shared.install()
-        self._undo.callback(self._shared.uninstall)
         model.make_test_function = self._make_test_function
 
     def uninstall(self) -> None:

@@ -174,7 +174,7 @@ class TimedFunction:
         """
         model = self.built.model
         if step_draws(model):
-            raise named_by_loop(self.built, PluginRefused(OTHER_DRAWS))
+            self._refuse_draws()
         before, single = model.train_function, self._outside_the_loop(model.steps_per_execution)
         model.train_function = single
         try:
@@ -301,12 +301,16 @@ class TimedFunction:
         stack's loop: for `train_on_batch` after the fit, and for a fit in a callback."""
         cache, made = self._functions, self._functions.function
         if isinstance(made, TrainFunction) and cache.of_keras and step_draws(self.built.model):
-            return _refusing(named_by_loop(self.built, PluginRefused(OTHER_DRAWS)))
+            return self._refuse_draws
         if isinstance(made, TrainFunction):
             ends = PassEnd(own_steps=steps, model=self.built.model)
             single = Loop(steps, jit_compile=made.loop.jit_compile)
             return ChunkedFunction(made.traced, single, ends=ends)
         return cache.function
+
+    def _refuse_draws(self, iterator: Any = None) -> NoReturn:
+        """Refuse to make steps, as a train function too."""
+        raise named_by_loop(self.built, PluginRefused(OTHER_DRAWS))
 
     def _key(self) -> tuple[Any, ...]:
         loop = loop_of(self.built)
@@ -330,12 +334,3 @@ class TimedFunction:
             return result
 
         return train_step
-
-
-def _refusing(error: Exception) -> Callable[[Any], Any]:
-    """Return a train function that makes no step."""
-
-    def refuse(iterator: Any) -> Any:
-        raise error
-
-    return refuse

@@ -19,11 +19,10 @@ from tfopt_runtime.resident import Resident
 from tfopt_core import DataPlan, Workload
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.toolkit import loop_report
-from tfopt_core.training.build import build_state
+from tfopt_core.training.build import FROM_CONSTANTS, build_state
 from tfopt_core.training.fit import train
 from tfopt_core.training.loops.report import Loop
 from tfopt_core.training.loops.train_functions import made_function
-from tfopt_core.training.model import first_step
 
 pytestmark = pytest.mark.tensorflow
 
@@ -397,7 +396,7 @@ def test_of_a_model_that_is_not_traced_or_has_no_optimizer_nothing_is_built_ahea
     build_state(built)
 
 
-@pytest.mark.parametrize("name", first_step.FROM_CONSTANTS)
+@pytest.mark.parametrize("name", FROM_CONSTANTS)
 def test_variables_of_an_optimizer_that_is_built_ahead_do_not_tell_the_weights(name):
     begun = []
     for value in (0.5, 2.0):

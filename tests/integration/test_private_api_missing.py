@@ -29,6 +29,7 @@ from tfopt_core import DataPlan, Workload, private_api
 from tfopt_core.data.anatomy import random_ops
 from tfopt_core.data.dissect import steps, walk
 from tfopt_core.data.lower import lower
+from tfopt_core.diagnosis import step_graph
 from tfopt_core.errors import PluginRefused, WorkloadError
 from tfopt_core.hooks.values import PrecisionPolicy
 from tfopt_core.private_api import FEATURES, all_missing, disabled_so_far
@@ -166,7 +167,7 @@ def called_graphs() -> Any:
     inner = tf.function(lambda x: x + 1)
     outer = tf.function(lambda x: inner(x)).get_concrete_function(tf.constant(1))
     [call] = [op for op in outer.graph.get_operations() if "Call" in op.type]
-    return graphs.called_graphs(call)
+    return step_graph.called_graphs(call)
 
 
 def overflow_steps() -> Any:
@@ -200,7 +201,7 @@ def mapped() -> DataPlan:
             True,
         ),
         # by the word of the layers
-        ("xla-support", lambda: graphs.supports_xla(small_model()), True),
+        ("xla-support", lambda: step_graph.supports_xla(small_model()), True),
     ],
 )
 def test_what_cannot_be_read_without_it_is_unknown(without, feature, read, unknown):

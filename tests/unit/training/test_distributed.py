@@ -16,6 +16,7 @@ from tfopt_core.training.callbacks import callbacks_of
 from tfopt_core.training.distributed import serving
 from tfopt_core.training.distributed.coordinated import Coordinated, with_known_buffers
 from tfopt_core.training.distributed.distribution import Synchronous
+from tfopt_core.training.distributed.models import SharedBatch
 from tfopt_core.training.distributed.synchronous import fills_last_batch
 from tfopt_core.training.messages import ClusterJoining
 from tfopt_core.training.strategy import announce, check_agreement
@@ -201,6 +202,20 @@ def test_a_model_whose_data_are_refused_keeps_its_strategy(kind):
     distribution.uninstall()
 
     assert vars(model)["_distribute_strategy"] is strategy
+
+
+def test_a_step_with_several_optimizers_weighs_the_gradients_of_each():
+    kernels = keras.Variable(1.0), keras.Variable(1.0)
+    optimizers = keras.optimizers.SGD(0.1), keras.optimizers.SGD(0.1)
+    shared = SharedBatch(SimpleNamespace(optimizer=optimizers[0], other=optimizers[1]))
+
+    shared.install()
+    with shared.of_replica(tf.constant(2), tf.constant(0.5)):
+        for optimizer, kernel in zip(optimizers, kernels, strict=True):
+            optimizer.apply([tf.constant(1.0)], [kernel])
+    shared.uninstall()
+
+    assert [float(kernel.numpy()) for kernel in kernels] == pytest.approx([0.95, 0.95])
 
 
 WORKERS = {"worker": ("a:1", "b:2")}

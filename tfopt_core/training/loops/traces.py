@@ -123,7 +123,10 @@ def _structure(batch: Any) -> str:
     """Return the structure of a batch with the type and rank of each tensor."""
     import tensorflow as tf
 
-    return str(tf.nest.map_structure(lambda one: (one.dtype.name, one.shape.rank), batch))
+    def kind(part: Any) -> Any:
+        return None if part is None else (part.dtype.name, part.shape.rank)
+
+    return str(tf.nest.map_structure(kind, batch))
 
 
 def _names_in_code(kind: type) -> frozenset[str]:

@@ -121,7 +121,6 @@ def _read_by_a_trace(model: Any) -> Iterator[tuple[_Read, Any]]:
 
 def _structure(batch: Any) -> str:
     """Return the structure of a batch with the type and rank of each tensor."""
-    import tensorflow as tf
 
     def kind(part: Any) -> Any:
         return None if part is None else (part.dtype.name, part.shape.rank)

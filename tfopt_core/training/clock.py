@@ -34,7 +34,8 @@ def leave_out_stopped(nanoseconds: int) -> None:
 # A block is long enough for the clock (docs/guide/measuring.md, "What is timed").
 BLOCK_STEPS = 10
 BLOCK_NANOSECONDS = 20_000_000
-# A block of slow steps may have fewer: turns end with blocks.
+# A block of slow steps may have fewer: turns end with blocks. So the first call of an epoch is a
+# block of its own where the epoch before had no block that ended within it.
 LONG_BLOCK_NANOSECONDS = 100_000_000
 
 
@@ -78,6 +79,8 @@ class StepClock:
     first_step_start: int | None = None
     traces: int = 0
     _tail_compiled: bool = False
+    _short_epochs: bool = False
+    _block_within: bool = True
     _epoch: int = 0
     _done: int = 0
     _steps: int = 0
@@ -112,6 +115,7 @@ class StepClock:
         # time of day
         self._start_cold, self._stopped_within = TURN if self._stopped_within else "", False
         self._epoch, self._done, self._steps = epoch, 0, 0
+        self._short_epochs, self._block_within = not self._block_within, False
         self._start = self.now()
         if self._steps_end is not None:
             edge = self._start - self._steps_end - self._validated
@@ -180,7 +184,9 @@ class StepClock:
         else:
             self._steps += steps
             least = BLOCK_NANOSECONDS if self._steps >= BLOCK_STEPS else LONG_BLOCK_NANOSECONDS
-            if self.now() - self._start >= least:
+            is_long = self.now() - self._start >= least
+            self._block_within = self._block_within or is_long
+            if is_long or (self._short_epochs and self._done == steps):
                 if self.sync is not None:
                     self.sync()
                 self._close(self.now())

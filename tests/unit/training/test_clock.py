@@ -50,6 +50,8 @@ def epoch(clock, hands, number, *args, **kwargs):
         ({"steps_per_epoch": 12, "compiles": True}, 2, 12, {},
          [(10, ""), (1, ""), (1, "trace"), (10, ""), (2, "")]),
         ({"fills_cache": True}, 2, 10, {}, [(10, "cache"), (10, "")]),
+        # turns end with blocks, in epochs shorter than one too
+        ({}, 3, 4, {}, [(4, ""), (1, ""), (3, ""), (1, ""), (3, "")]),
     ],
 )  # fmt: skip
 def test_steps_are_put_into_blocks_and_a_cold_one_is_alone(settings, epochs, count, given, blocks):

@@ -15,6 +15,7 @@ from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower, lower_stages
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.stack import Stack
+from tfopt_core.lazy import np, tf
 from tfopt_core.scripts.call import FitCall
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
 from tfopt_core.training.input.sources import first_batches
@@ -55,7 +56,6 @@ class FitData:
 
         :param own: the plans of the script's own data: unchanged ones are read as they are.
         """
-        import tensorflow as tf
 
         def lowered(split: str) -> Any:
             with stack.blamed("build_dataset"):
@@ -90,8 +90,6 @@ class FitData:
 
     def _spec(self, source: Source, datasets: Mapping[str, Any]) -> Any:
         """Return the spec of a batch, for arrays without making a data set of them."""
-        import tensorflow as tf
-
         given = self.call.splits["train"][0]
         if isinstance(given, tf.data.Dataset) or source.origin != "arrays":
             return datasets["train"].element_spec
@@ -107,7 +105,6 @@ class FitData:
 
     def _plan(self, split: str) -> DataPlan:
         import keras
-        import tensorflow as tf
         from keras.src.trainers.data_adapters import array_data_adapter
 
         x, *_ = parts = self.call.splits[split]
@@ -127,8 +124,6 @@ class FitData:
     def first(self, split: str, plan: DataPlan, batches: int) -> DataPlan:
         """Return the plan of a split with at most so many batches in a pass, of a `tf.data.Dataset`
         whose steps are not given; of other data the whole plan."""
-        import tensorflow as tf
-
         known = self.batches(split)
         is_dataset = isinstance(self.call.splits[split][0], tf.data.Dataset)
         if plan.read_in_parts or not is_dataset or (known is not None and known <= batches):
@@ -143,7 +138,6 @@ class FitData:
     def batches(self, split: str) -> int | None:
         """Return how many batches Keras counts in the script's own data; None if it does not."""
         import keras
-        import tensorflow as tf
 
         x = self.call.splits[split][0]
         if isinstance(x, tf.data.Dataset):
@@ -159,8 +153,6 @@ class FitData:
         Keras weighs a `tf.data.Dataset` by a map, which fails for a class without a weight, and
         other data as it reads them, such a class by 1.
         """
-        import tensorflow as tf
-
         given = isinstance(self.call.splits["train"][0], tf.data.Dataset)
         return self.call.arguments["class_weight"] if given else None
 
@@ -179,7 +171,6 @@ class FitData:
 
         :raises ValueError: for arguments that Keras refuses.
         """
-        import tensorflow as tf
         from keras.src.trainers.data_adapters import get_data_adapter
 
         given, (x, y, weight) = self.call.arguments, self.call.splits[split]
@@ -198,7 +189,6 @@ class FitData:
 
     def _of_arrays(self, split: str) -> DataPlan:
         """Return Keras' own pipeline over arrays as a data plan."""
-        import tensorflow as tf
         from keras.src import tree
         from keras.src.trainers.data_adapters import array_slicing
 
@@ -228,16 +218,22 @@ def _passes(count: int, shuffle: Any, batch_size: int) -> Any:
     """Return a data set whose iterators yield the indices of all examples as one element, in the
     order in which those over Keras' own data set yield the examples.
 
-    It is Keras' own data set of the indices: its random operations have the same seeds.
+    It is Keras' own data set of the indices: its random operations have the same seeds. Where they
+    have any, each iterator begins with them anew, and making one takes as long as many small steps.
     """
-    import numpy as np
     from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
     indices = np.arange(count, dtype="int32")
     if shuffle == "batch":
         batches = ArrayDataAdapter(indices, shuffle=shuffle, batch_size=batch_size)
-        return batches.get_tf_dataset().unbatch().batch(count)
-    return ArrayDataAdapter(indices, shuffle=shuffle, batch_size=count).get_tf_dataset()
+        passes = batches.get_tf_dataset().unbatch().batch(count)
+    else:
+        passes = ArrayDataAdapter(indices, shuffle=shuffle, batch_size=count).get_tf_dataset()
+    operations = [one for graph in walk.graphs(passes) for one in graph.get_operations()]
+    shuffles = [one for one in operations if one.type == "RandomShuffle"]
+    if shuffles and all(one.get_attr("seed") or one.get_attr("seed2") for one in shuffles):
+        return tf.data.Dataset.from_tensors(next(iter(passes)))
+    return passes
 
 
 def _in_one_piece(dataset: Any, batches: int | None = None) -> DataPlan:
@@ -261,8 +257,6 @@ def _weighed_batches(dataset: Any, adapter: Any) -> Any:
 
 def _is_dense(array: Any) -> bool:
     """Return whether tf.data can slice an array, as Keras converts it, into examples."""
-    import numpy as np
-    import tensorflow as tf
 
     if isinstance(array, np.ndarray):
         return array.dtype.kind in "biufcUS"

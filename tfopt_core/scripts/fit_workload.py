@@ -14,6 +14,7 @@ from tfopt_core.errors import PluginError, PreparationFailed, WorkloadError, des
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.hooks.values import PrecisionPolicy
+from tfopt_core.lazy import tf
 from tfopt_core.private_api import why_without
 from tfopt_core.scripts.call import FitCall
 from tfopt_core.scripts.compiled import Compiled, compiled_of
@@ -108,8 +109,6 @@ class FitWorkload(Workload):
     def built_anew(self) -> Any:
         """Return the script's training data set built anew from its stages; None for other data,
         and where a shuffle is in a part that stays as it is, and so would go on."""
-        import tensorflow as tf
-
         given = self.call.splits["train"][0]
         if not isinstance(given, tf.data.Dataset):
             return None
@@ -236,7 +235,10 @@ class FitWorkload(Workload):
             return {split: timed.distribution.data(split) for split in built.plans}, unweighed
         replaced, passes = self.replaced(built), timed.passes
         if passes is not None:
-            replaced["train"] = counted_as(passes, built.batches["train"])
+            batches = built.batches["train"]
+            if batches is not None:  # of which it has one for each pass
+                passes = passes.apply(tf.data.experimental.assert_cardinality(batches))
+            replaced["train"] = counted_as(passes, batches)
             return replaced, unweighed
         if "train" not in replaced:
             return replaced, {}

@@ -199,7 +199,7 @@ class StepClock:
                 self.sync()
             self._close(self.now())
         if self._steps_end is None:
-            self._steps_end = self.now()
+            self._steps_end = self._start  # where the last block ended, or what is left out
 
     def on_test_begin(self, logs: Any = None) -> None:
         """Note that a validation within `fit` starts."""

@@ -102,6 +102,17 @@ def test_validation_is_timed_apart_and_belongs_to_no_step():
     assert clock.epoch_ends == [350 * MILLISECOND]
 
 
+def test_what_follows_the_last_block_of_an_epoch_belongs_to_its_edge():
+    hands = Hands()
+    clock = StepClock(now=hands)
+    clock.on_epoch_begin(0)
+    steps(clock, hands, 10)
+    hands.now += 7 * MILLISECOND
+    clock.on_epoch_end(0)
+    clock.on_epoch_begin(1)
+    assert clock.edge_seconds == [0.007]
+
+
 def test_the_device_is_waited_for_at_the_edges_of_blocks_only():
     waits = []
     hands = Hands()

@@ -40,6 +40,13 @@ DUE_SECONDS, STARTS, DUE_OF_WHOLE = 120.0, 12, 240.0
 WIDTHS = {"idle": 0.06, "busy": 0.09}
 # About what a measurement takes, before one was made.
 USUAL_SECONDS = 180.0
+TITLE = (
+    "# Verdicts\n\n"
+    "`benchmarks/verdicts.py` times `tfopt apply` on a recipe and scripts as people type it, on "
+    "the machine as it is and\nbeside a job that takes one of its two cores for 2 to 4 s and rests "
+    "for as long. `due` is 120 s and twelve starts of\nthe script (240 s for quickstart); an "
+    "interval should be no wider than 6% either way, and 9% beside the job.\n"
+)
 TITLES = ("training", "machine", "verdict", "interval", "half-width", "pairs", "seconds", "due")
 
 
@@ -264,7 +271,7 @@ def main() -> None:
     ]
     print(table(rows))
     if options.out is not None:
-        options.out.write_text(table(rows) + "\n", encoding="utf-8")
+        options.out.write_text(f"{TITLE}\n{table(rows)}\n", encoding="utf-8")
     if ended == "interrupted":
         sys.exit(130)
 

@@ -12,6 +12,7 @@ from tfopt_core.data.functions import changing_ops
 from tfopt_core.data.lower import element_spec
 from tfopt_core.data.plan import DataPlan
 from tfopt_core.data.source import Source
+from tfopt_core.lazy import tf
 
 # The memory of a small tensor beside its values: buffer, reference count, shape and its entry in
 # a container; in a shuffle 80,000 examples of ten tensors took 160 to 200 bytes a tensor.
@@ -74,8 +75,6 @@ def function_graph(plan: DataPlan, index: int) -> Any:
 
 
 def _traced(function: Any, spec: Any) -> Any:
-    import tensorflow as tf
-
     # tf.data calls a map's function with the elements of a tuple as its arguments
     arguments = spec if isinstance(spec, tuple) else (spec,)
     return tf.function(function).get_concrete_function(*arguments).graph
@@ -96,24 +95,18 @@ def _still_source(source: Source) -> Source:
 
 def overhead_bytes(plan: DataPlan) -> int:
     """Return the memory that a stored element of the plan takes beside its values."""
-    import tensorflow as tf
-
     tensors = tf.nest.flatten(element_spec(plan), expand_composites=True)
     return TENSOR_OVERHEAD_BYTES * len(tensors)
 
 
 def element_bytes(element: Any) -> int:
     """Return the bytes of all tensors of an element."""
-    import tensorflow as tf
-
     return sum(tensor_bytes(tensor) for tensor in tf.nest.flatten(element))
 
 
 def tensor_bytes(tensor: Any) -> int:
     """Return the bytes of a tensor's values. The characters of strings count, of ragged tensors
     also the row splits, of sparse ones the indices."""
-    import tensorflow as tf
-
     if isinstance(tensor, tf.RaggedTensor | tf.SparseTensor):
         return sum(tensor_bytes(part) for part in tf.nest.flatten(tensor, expand_composites=True))
     if tensor.dtype == tf.string:

@@ -11,6 +11,7 @@ import attrs
 from tfopt_core.data.source import Source
 from tfopt_core.data.stage import Count, ParallelStage, Stage
 from tfopt_core.data.stages import Shuffle
+from tfopt_core.lazy import np, tf
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -38,8 +39,6 @@ class Batch(
 
         :param dataset: what comes before the stage.
         """
-        import tensorflow as tf
-
         if type(self) is not Batch or self.drop_remainder:
             return self
         # None within a graph (parameter servers), negative where it is unknown or infinite
@@ -87,8 +86,6 @@ class RaggedBatch(Batch, kind="ragged_batch"):
     row_splits: Literal["int32", "int64"] = "int64"
 
     def lower(self, dataset: Any) -> Any:
-        import tensorflow as tf
-
         return dataset.ragged_batch(self.size, self.drop_remainder, tf.as_dtype(self.row_splits))
 
 
@@ -156,8 +153,6 @@ class KerasShuffle(Shuffle, kind="keras_shuffle"):
 
     def in_order(self, tensors: Any) -> Any:
         """Return the examples of these tensors in Keras' own order as a `tf.data.Dataset`."""
-        import tensorflow as tf
-
         tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)
         count = len(tf.nest.flatten(tensors)[0])
         indices = self.passes().flat_map(tf.data.Dataset.from_tensor_slices)
@@ -177,9 +172,6 @@ def gathered(stages: Sequence[Stage], *, static: bool) -> Any:
 
     :param static: whether the size of a batch stands in its shapes if no example is left over.
     """
-    import numpy as np
-    import tensorflow as tf
-
     match stages:
         case [Source(origin="arrays") as source, Shuffle() as shuffle, Batch() as batch, *_]:
             pass

@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.data.stage import Count, Parallelism, ParallelStage, Stage
+from tfopt_core.lazy import tf
 from tfopt_core.private_api import why_without
 
 # Stateful by TensorFlow's definition, yet the same input gives the same output.
@@ -188,8 +189,6 @@ def changing_ops(graph: Any) -> tuple[str, ...]:
 def _reads_another_dataset(graph: Any) -> bool:
     """Return whether a function reads a data set that was made outside of it, whose own functions
     are not in its graph."""
-    import tensorflow as tf
-
     return any(given.dtype == tf.variant for given, _ in graph.captures)
 
 
@@ -198,8 +197,6 @@ def _reads_mutable_table(graph: Any) -> bool:
 
     Each table is asked to remove no keys: only one whose entries may change accepts that.
     """
-    import tensorflow as tf
-
     if not all_ops(graph) & _LOOKUPS:
         return False
     captured = (given for given, _ in graph.captures if hasattr(given, "numpy"))

@@ -15,6 +15,7 @@ from tfopt_core.data.functions import MapBatches
 from tfopt_core.data.stage import SameElements, Stage
 from tfopt_core.data.stages import Shuffle
 from tfopt_core.errors import WorkloadError
+from tfopt_core.lazy import tf
 
 # The attribute of a data set without inputs that holds the data set it was computed from.
 COMPUTED_FROM = "computed_from"
@@ -63,8 +64,6 @@ class Resident(SameElements, kind="resident"):
         :returns: a `tf.data.Dataset` of slices of the held tensors.
         :raises WorkloadError: if the number of elements is unknown or 0, or they differ in shape.
         """
-        import tensorflow as tf
-
         if self.held.tensors is None:
             self.held.tensors, self.held.count = _everything(dataset)
             self.held.on_gpu = on_gpu = _is_gpu(self.device)
@@ -99,8 +98,6 @@ def why_not_gathered(behind: Sequence[Stage]) -> str:
 
 def _everything(dataset: Any) -> tuple[Any, int]:
     """Return all elements as one batch, and their number."""
-    import tensorflow as tf
-
     for spec in tf.nest.flatten(dataset.element_spec):
         if not isinstance(spec, tf.TensorSpec):
             raise WorkloadError(
@@ -120,8 +117,6 @@ def _everything(dataset: Any) -> tuple[Any, int]:
 
 def _is_gpu(device: str | None) -> bool:
     """Return whether a device is a GPU; None is the one that TensorFlow takes by itself."""
-    import tensorflow as tf
-
     if device is None:
         return bool(tf.config.list_logical_devices("GPU"))
     return "gpu" in device.lower()
@@ -135,8 +130,6 @@ class DeviceRows:
     """
 
     def __init__(self, tensor: Any, *, on_gpu: bool) -> None:
-        import tensorflow as tf
-
         self.form = RowForm(tensor.dtype, tensor.shape[1:], in_words=_in_words(tensor, on_gpu))
         self.held = tf.identity(_words_of(tensor) if self.form.in_words else tensor)
 
@@ -152,8 +145,6 @@ class RowForm:
 
     def gather(self, held: Any, rows: Any) -> Any:
         """Return the rows at these indices."""
-        import tensorflow as tf
-
         found = tf.gather(held, rows)
         if not self.in_words:
             return found
@@ -166,16 +157,12 @@ class RowForm:
 
 
 def _in_words(tensor: Any, on_gpu: bool) -> bool:
-    import tensorflow as tf
-
     small = tensor.dtype.is_integer and tensor.dtype != tf.int64
     return on_gpu and small and 0 not in tensor.shape
 
 
 def _words_of(tensor: Any) -> Any:
     """Return the bytes of each row as float32, padded to whole words."""
-    import tensorflow as tf
-
     count = int(tensor.shape[0])
     flat = tf.reshape(tf.bitcast(tensor, tf.uint8), [count, -1])
     flat = tf.pad(flat, [[0, 0], [0, -int(flat.shape[1]) % WORD_BYTES]])

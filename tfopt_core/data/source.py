@@ -10,6 +10,7 @@ import attrs
 
 from tfopt_core.data.stage import Count, Stage
 from tfopt_core.errors import WorkloadError
+from tfopt_core.lazy import tf
 
 # Where elements come from. The value of "arrays" is a structure whose leaves share their first
 # axis, of "tensors" a single element, of "range" (start, stop, step), of "zip" and "concatenate"
@@ -69,8 +70,6 @@ class Source(Stage, kind="source", order="kept", chooses=False, stops_early=Fals
         :param parts: the data sets of `parts`.
         :raises WorkloadError: if a generator without a signature yields nothing.
         """
-        import tensorflow as tf
-
         match self.origin:
             case "dataset":
                 return self.value
@@ -130,8 +129,6 @@ def _of_generator(generator: Callable[[], Iterator[Any]], signature: Any) -> Any
     :param signature: the spec of an example; None to read it from the first ones.
     :raises WorkloadError: if it is None and the generator yields nothing.
     """
-    import tensorflow as tf
-
     if signature is None:
         signature = _signature(generator())
     return tf.data.Dataset.from_generator(generator, output_signature=signature)
@@ -139,7 +136,6 @@ def _of_generator(generator: Callable[[], Iterator[Any]], signature: Any) -> Any
 
 def _of_pydataset(pydataset: Any) -> Any:
     """Return a data set of a PyDataset's batches."""
-    import tensorflow as tf
 
     def batches() -> Any:
         for index in range(pydataset.num_batches):
@@ -156,8 +152,6 @@ def _of_pydataset(pydataset: Any) -> Any:
 
 
 def _signature(iterator: Any) -> Any:
-    import tensorflow as tf
-
     samples = [example for example, _ in zip(iterator, range(SAMPLES), strict=False)]
     if not samples:
         raise WorkloadError("the generator yields nothing")
@@ -173,6 +167,4 @@ def _signature(iterator: Any) -> Any:
 
 
 def _dtype(value: Any) -> Any:
-    import tensorflow as tf
-
     return tf.convert_to_tensor(value).dtype

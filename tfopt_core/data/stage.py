@@ -9,6 +9,8 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 
+from tfopt_core.lazy import tf
+
 Parallelism = int | Literal["auto"] | None
 # The elements that a stage yields: "same", each that it is given, once and as it is; "mapped", one
 # computed from each; "some", as they are, but maybe not each of them, or more than once; "new",
@@ -131,8 +133,6 @@ class ParallelStage(Stage):
 
     def calls(self) -> dict[str, Any]:
         """Return the arguments for parallel calls of a method of tf.data."""
-        import tensorflow as tf
-
         if self.parallel is None:
             return {}
         calls = tf.data.AUTOTUNE if self.parallel == "auto" else self.parallel

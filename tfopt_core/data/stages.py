@@ -13,6 +13,7 @@ import attrs
 from tfopt_core.data.dissect.walk import shuffled
 from tfopt_core.data.stage import Count, SameElements, Stage
 from tfopt_core.errors import WorkloadError
+from tfopt_core.lazy import tf
 
 # The shuffle buffer, in examples, if their number is unknown.
 UNKNOWN_COUNT_BUFFER = 10_000
@@ -174,8 +175,6 @@ class Prefetch(SameElements, kind="prefetch", neutral=True):
     device: str | None = None
 
     def lower(self, dataset: Any) -> Any:
-        import tensorflow as tf
-
         size = tf.data.AUTOTUNE if self.buffer_size == "auto" else self.buffer_size
         if self.device is None:
             return dataset.prefetch(size)
@@ -205,8 +204,6 @@ class Autotune(SameElements, kind="autotune", neutral=True):
     ram_budget_bytes: int | None = None
 
     def lower(self, dataset: Any) -> Any:
-        import tensorflow as tf
-
         options = tf.data.Options()
         for name, value in (
             ("enabled", self.enabled),
@@ -296,8 +293,6 @@ class EvenSteps(Stage, kind="even_steps", order="kept", chooses=False, stops_ear
 
         :raises WorkloadError: for batches of which no empty one can be made.
         """
-        import tensorflow as tf
-
         empty = tf.nest.map_structure(_empty, dataset.element_spec)
         filling = tf.data.Dataset.from_tensors(empty).repeat()
         numbered = tf.data.Dataset.zip(
@@ -314,8 +309,6 @@ class EvenSteps(Stage, kind="even_steps", order="kept", chooses=False, stops_ear
 
 def _empty(spec: Any) -> Any:
     """Return a batch without rows; an axis of unknown length gets length 1, for the layers."""
-    import tensorflow as tf
-
     if not isinstance(spec, tf.TensorSpec) or not spec.shape.rank:
         raise WorkloadError(
             f"there is no empty batch of a {type(spec).__name__}, which a worker with fewer "

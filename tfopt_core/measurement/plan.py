@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import attrs
 
@@ -19,8 +20,9 @@ from tfopt_core.statistics.runs import BASELINE, PLUS, RunResult
 from tfopt_core.trials.request import Prepared, Request, ScheduledRun, Variant
 from tfopt_core.workers.turns import longest_uninterrupted
 
-# What a run takes beside its training, at least: its process, and validations behind the cut.
-BESIDE_SECONDS = 3.0
+# What a run takes beside its training, at least: its process, and validations behind the cut. A
+# fork takes less, but for what a script does before its first fit.
+BESIDE_SECONDS, BESIDE_OF_FORK = 3.0, 1.0
 # With a budget each run trains for so long at least, and there are so many pairs at most.
 LEAST_SECONDS, MOST_PAIRS = 2.0, 24
 # Plugins are left out in turn where that takes no longer, unless a budget says otherwise.
@@ -64,13 +66,17 @@ class MeasurementState:
 
 def plan_of(
     request: Request, prepared: Prepared, *, seed: int, certificates: Mapping[str, Certificate],
-    added: Addition | None = None,
+    added: Addition | None = None, forks: bool = False,
 ) -> MeasurementState:  # fmt: skip
     """Return the plan of a measurement.
 
     :param prepared: the dry build.
+    :param forks: whether the runs are forks of one process.
     :param certificates, added, seed: as `MeasurementState` has them.
     """
+    is_script = request.recipe.workload.is_script
+    beside = BESIDE_OF_FORK if forks and not is_script else BESIDE_SECONDS
+    run_seconds = partial(_run_seconds, prepared, beside=beside)
     sides = 2 if added is None else 3
     certified = [one.certified for one in certificates.values()].count(True) == sides - 1
     measure = request.recipe.measure
@@ -87,7 +93,7 @@ def plan_of(
     if warm is not None and judges and not certified:
         # only whole trainings tell whether the model is as good
         pairs, longest = (measure.pairs, JUDGING_SECONDS) if left is None else (MINIMUM_PAIRS, left)
-        each = _run_seconds(prepared, None)
+        each = run_seconds(None)
         takes = None if each is None else pairs * (sides + isolating * extras) * each
         if takes is not None and takes <= longest:
             warm = None
@@ -96,7 +102,7 @@ def plan_of(
             if takes is not None:
                 how_long = f"would take about {seconds_in_words(takes)}"
             note = NOT_JUDGED.format(how_long=how_long)
-    each = _run_seconds(prepared, warm)
+    each = run_seconds(warm)
     if measure.attribution == "auto" and extras and each is not None:
         longest = ISOLATING_SECONDS if left is None else left
         isolating = measure.pairs * (sides + extras) * each <= longest
@@ -108,7 +114,8 @@ def plan_of(
     )  # fmt: skip
     if left is None:
         return plan
-    return _within(left, plan, prepared, sides, open_seconds=measure.seconds is None)
+    open_seconds = measure.seconds is None
+    return _within(left, plan, prepared.seconds, sides, run_seconds, open_seconds=open_seconds)
 
 
 def added_stack(prepared: Prepared, extended: Prepared) -> Addition:
@@ -125,34 +132,37 @@ def added_stack(prepared: Prepared, extended: Prepared) -> Addition:
 
 
 def _within(
-    left: float, plan: MeasurementState, prepared: Prepared, sides: int, *, open_seconds: bool
-) -> MeasurementState:
+    left: float, plan: MeasurementState, spent: float, sides: int,
+    run_seconds: Callable[[float | None], float | None], *, open_seconds: bool,
+) -> MeasurementState:  # fmt: skip
     """Return the plan that fits into the seconds that are left of a budget.
 
     It chooses what the recipe leaves open: the seconds of a run, and then the number of pairs.
 
+    :param spent: the seconds of the budget that have passed.
+    :param run_seconds: returns about how long a run takes.
     :param open_seconds: whether the recipe leaves the seconds of a run open.
     """
     warm = plan.warm_seconds
     if warm is not None and open_seconds:
-        least = _run_seconds(prepared, LEAST_SECONDS) or LEAST_SECONDS
+        least = run_seconds(LEAST_SECONDS) or LEAST_SECONDS
         warm = min(WARM_SECONDS, LEAST_SECONDS + max(0.0, left / (sides * PAIRS) - least))
-    each = _run_seconds(prepared, warm)
+    each = run_seconds(warm)
     if each is None:
         return attrs.evolve(plan, warm_seconds=warm)
     pairs = max(MINIMUM_PAIRS, min(MOST_PAIRS, int(left / (sides * each))))
-    takes, budget = pairs * sides * each, left + prepared.seconds
+    takes, budget = pairs * sides * each, left + spent
     note = plan.note
     if takes > left:
         over = (
-            f"this takes about {seconds_in_words(prepared.seconds + takes)}, more than the budget "
+            f"this takes about {seconds_in_words(spent + takes)}, more than the budget "
             f"of {seconds_in_words(budget)}"
         )
         note = "; ".join(filter(None, (note, over)))
     return attrs.evolve(plan, pairs=pairs, warm_seconds=warm, group_seconds=sides * each, note=note)
 
 
-def _run_seconds(prepared: Prepared, warm_seconds: float | None) -> float | None:
+def _run_seconds(prepared: Prepared, warm_seconds: float | None, *, beside: float) -> float | None:
     """Return about how long a run takes, with its process; None if unknown. It is assumed that the
     stack does not change that."""
     whole = prepared.training_seconds
@@ -160,14 +170,14 @@ def _run_seconds(prepared: Prepared, warm_seconds: float | None) -> float | None
     if prepared.several_processes:
         return None
     if warm_seconds is None or prepared.own_loop:
-        return None if whole is None else whole + BESIDE_SECONDS
+        return None if whole is None else whole + beside
     if whole is None:
-        return warm_seconds + BESIDE_SECONDS
+        return warm_seconds + beside
     first, epochs = whole / max(1, prepared.epochs), prepared.epochs
     # a short first epoch comes before
     if epochs > 1 and first <= longest_uninterrupted(epochs, warm_seconds):
         warm_seconds += first
-    return min(whole, warm_seconds) + BESIDE_SECONDS
+    return min(whole, warm_seconds) + beside
 
 
 def seconds_of_fits(runs: Sequence[RunResult], warm_seconds: float | None) -> tuple[float, ...]:

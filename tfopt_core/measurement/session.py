@@ -82,7 +82,10 @@ def measure(
                 request, prepared, added, seed=seed or 1, runner=runner, observer=observer
             )
         prepared = attrs.evolve(prepared, seconds=time.monotonic() - began)
-        state = plan_of(request, prepared, seed=seed, certificates=certificates, added=added)
+        state = plan_of(
+            request, prepared, seed=seed, certificates=certificates, added=added,
+            forks=Processes(request, runner).fork(),
+        )  # fmt: skip
         if state.note:
             prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, state.note))
         created_at = datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.lazy import keras, tf
 from tfopt_core.scripts.limits import CutShort
 
 # What `fit` takes for arrays where it is given none.
@@ -126,7 +127,6 @@ class FitCall:
 
         :param batches: None for all.
         """
-        import tensorflow as tf
         from keras.src.trainers.data_adapters.array_data_adapter import can_convert_arrays
 
         planned = CutShort() if self.cut is None else self.cut
@@ -217,8 +217,6 @@ class FitCall:
 
     def _callbacks(self, callbacks: Sequence[Any]) -> Any:
         """Return the callbacks as Keras takes them; a `CallbackList` is extended."""
-        import keras
-
         given = self.arguments["callbacks"]
         if not isinstance(given, keras.callbacks.CallbackList):
             return list(callbacks)
@@ -254,8 +252,6 @@ def _first_batches(parts: Any, batches: int, batch_size: int) -> Any:
 
 
 def _first_leaf(parts: Any) -> Any:
-    import keras
-
     return next(leaf for leaf in keras.tree.flatten(parts) if leaf is not None)
 
 

@@ -10,6 +10,7 @@ import attrs
 from tfopt_core.data import ModelStage
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks.values import PrecisionPolicy, TrainingOptions
+from tfopt_core.lazy import keras
 from tfopt_core.private_api import why_without
 from tfopt_core.training.loops.graph_steps import FunctionCache
 from tfopt_core.training.model.loss_scaling import scaling_optimizer, with_changes
@@ -114,8 +115,6 @@ class Compiled:
         options: TrainingOptions,
         precision: PrecisionPolicy,
     ) -> None:
-        import keras
-
         own = model.optimizer
         if self._made_optimizer is not None and _inner(own) in (
             _inner(self._made_optimizer), _inner(self._own_optimizer),

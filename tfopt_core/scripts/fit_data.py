@@ -15,7 +15,7 @@ from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower, lower_stages
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.stack import Stack
-from tfopt_core.lazy import np, tf
+from tfopt_core.lazy import keras, np, tf
 from tfopt_core.scripts.call import FitCall
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
 from tfopt_core.training.input.sources import first_batches
@@ -104,7 +104,6 @@ class FitData:
         return attrs.evolve(self._plan(split), read_in_parts=read_in_parts)
 
     def _plan(self, split: str) -> DataPlan:
-        import keras
         from keras.src.trainers.data_adapters import array_data_adapter
 
         x, *_ = parts = self.call.splits[split]
@@ -137,8 +136,6 @@ class FitData:
 
     def batches(self, split: str) -> int | None:
         """Return how many batches Keras counts in the script's own data; None if it does not."""
-        import keras
-
         x = self.call.splits[split][0]
         if isinstance(x, tf.data.Dataset):
             return int(x.cardinality()) if int(x.cardinality()) >= 0 else None

@@ -14,7 +14,7 @@ from tfopt_core.errors import PluginError, PreparationFailed, WorkloadError, des
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.hooks.values import PrecisionPolicy
-from tfopt_core.lazy import tf
+from tfopt_core.lazy import keras, tf
 from tfopt_core.private_api import why_without
 from tfopt_core.scripts.call import FitCall
 from tfopt_core.scripts.compiled import Compiled, compiled_of
@@ -161,8 +161,6 @@ class FitWorkload(Workload):
         :raises PluginError, PluginRefused: naming the plugin that failed.
         :raises WorkloadError: for a change that is impossible in a script.
         """
-        import keras
-
         session, model = self.session, self.call.model
         self.compiled.put_back(model)
         before = {"train": self.train}

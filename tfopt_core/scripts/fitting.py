@@ -11,6 +11,7 @@ import attrs
 
 from tfopt_core.errors import CannotShare
 from tfopt_core.hooks.values import Effect
+from tfopt_core.lazy import keras
 from tfopt_core.private_api import why_without
 from tfopt_core.scripts.call import lengthen
 from tfopt_core.scripts.fit_workload import FitWorkload
@@ -117,8 +118,6 @@ class FitState:
 
         :raises CannotShare: if the call cannot be made again as it would be in a new process.
         """
-        import keras
-
         model = workload.call.model
         for split in workload.call.splits:
             origin = workload.data.plan(split).source.origin
@@ -149,8 +148,6 @@ class FitState:
 
         :raises CannotShare: if a task has changed what the model consists of.
         """
-        import keras
-
         model, compiled = self.workload.call.model, self.workload.compiled
         compiled.put_back(model)
         compiled.forget_fits()
@@ -167,8 +164,6 @@ class FitState:
 
 def _has_its_weights(model: Any) -> bool:
     """Return whether a model is built, or builds nothing of its own around layers that are."""
-    import keras
-
     if model.built or type(model).build is not keras.Model.build:
         return bool(model.built)
     layers = nested_layers(model)

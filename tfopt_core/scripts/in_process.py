@@ -13,6 +13,7 @@ from tfopt_core.data.lower import lower
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.hooks.values import Effect, RuntimeOptions
+from tfopt_core.lazy import keras, tf
 from tfopt_core.scripts.fitting import effects_of, train_fit
 from tfopt_core.scripts.session import Session
 from tfopt_core.training.job import Job
@@ -42,8 +43,6 @@ def stacked_here(job: Job, seed: int | None) -> Iterator[Stacked]:
     :param seed: the seed to set first; None sets none.
     :raises InputError: for a stack over several processes.
     """
-    import keras
-
     job = seen_by_tensorflow(job)
     changed = _runtime(job)
     # the limits of the recipe's own workload do not apply here
@@ -86,8 +85,6 @@ def optimized_dataset(job: Job, dataset: Any, split: Any) -> Any:
 
     :raises InputError: for anything but a `tf.data.Dataset`.
     """
-    import tensorflow as tf
-
     if not isinstance(dataset, tf.data.Dataset):
         raise InputError(f"optimize() takes a tf.data.Dataset, got a {type(dataset).__name__}")
     job = seen_by_tensorflow(job)

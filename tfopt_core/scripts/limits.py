@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.lazy import keras
 from tfopt_core.recipe.model import WorkloadSpec
 
 
@@ -53,7 +54,6 @@ def cut_in_words(spec: WorkloadSpec) -> str | None:
 
 def stopping_after(batches: int) -> Any:
     """Return a Keras callback that stops a fit after this many batches."""
-    import keras
 
     class Stopping(keras.callbacks.Callback):  # type: ignore[misc]
         seen = 0

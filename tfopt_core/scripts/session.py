@@ -16,6 +16,7 @@ from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.hooks.values import Change, PrecisionPolicy
+from tfopt_core.lazy import keras, tf
 from tfopt_core.scripts.call import FitCall
 from tfopt_core.scripts.compiled import compiled_of, let_go
 from tfopt_core.scripts.fit_data import FitData
@@ -72,9 +73,6 @@ class Session:
 
         :raises PluginError, PluginRefused: naming the plugin that failed.
         """
-        import keras
-        import tensorflow as tf
-
         job = self.job
         stack = Stack(job.plugins, job.runtime_changes)
         self.run = job.context(stack)
@@ -106,8 +104,6 @@ class Session:
 
     def _allow_no_other(self, strategy: Any, default: Any, plugin: str) -> None:
         """Refuse the plugin of a strategy in a script that has one of its own."""
-        import tensorflow as tf
-
         scope = tf.distribute.Strategy.scope
 
         def scope_of_stack(other: Any) -> Any:
@@ -201,8 +197,6 @@ class Session:
     def _fit(
         self, model: Any, original: Callable[..., Any], given: Any, named: dict[str, Any]
     ) -> Any:
-        import keras
-
         # a fit within this one, by Keras or by a callback
         if getattr(self._inside, "fit", False):
             return original(model, *given, **named)

@@ -19,6 +19,7 @@ from tfopt_core.errors import PluginError, WorkloadError, describe
 from tfopt_core.hooks.own_loop import configured_runtime
 from tfopt_core.hooks.plugin_class import card, equivalence_of, guarded, overrides
 from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.lazy import keras, tf
 from tfopt_core.private_api import disabled_so_far
 from tfopt_core.recipe.table import to_json
 from tfopt_core.scripts.fit_workload import FitWorkload
@@ -227,7 +228,6 @@ def versions() -> dict[str, str]:
     """Return the versions of Python and the libraries that a training depends on."""
     import platform
 
-    import keras
     import numpy
     import tensorflow
 
@@ -306,8 +306,6 @@ def _steps_per_epoch(built: Built, counted: int) -> float:
 def _counted(built: Built) -> int | None:
     """Return the steps of an epoch by reading one without the stack. None if that takes too long,
     or would use the data up."""
-    import tensorflow as tf
-
     plan = baseline_plans(built.job, built.workload)["train"]
     if plan.source.origin in ("generator", "pydataset"):
         return None

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from tfopt_core.lazy import tf
 from tfopt_core.training.build import Built
 from tfopt_core.training.loops.train_functions import loop_of
 
@@ -39,8 +40,6 @@ def waiting_seconds(
 
 def _ends_tuned(data: Any) -> bool:
     """Return whether each epoch ends an iterator over the data, and tf.data tunes them."""
-    import tensorflow as tf
-
     if not isinstance(data, tf.data.Dataset) or data.options().autotune.enabled is False:
         return False
     return bool(int(data.cardinality()) != tf.data.INFINITE_CARDINALITY)
@@ -49,8 +48,6 @@ def _ends_tuned(data: Any) -> bool:
 @functools.cache
 def share_that_waits() -> float:
     """Return the share of iterators whose end waits, of a few over a data set of its own."""
-    import tensorflow as tf
-
     data = tf.data.Dataset.range(1000).map(lambda number: number + 1)
     with ThreadPoolExecutor(ITERATORS) as pool:
         waits = list(pool.map(_seconds_to_end, [data] * ITERATORS))

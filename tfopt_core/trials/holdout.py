@@ -15,6 +15,7 @@ import attrs
 from tfopt_core.data import DataPlan, Shuffle
 from tfopt_core.data.anatomy import random_ops
 from tfopt_core.errors import WorkloadError
+from tfopt_core.lazy import np, tf
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.training.factory import load_workload
 from tfopt_core.training.input.sources import as_plan
@@ -60,9 +61,6 @@ def split(plan: DataPlan, share: float = SHARE) -> tuple[DataPlan, DataPlan]:
 
     :raises WorkloadError: for data that are no arrays, or that are changed at random.
     """
-    import numpy as np
-    import tensorflow as tf
-
     source = plan.source
     if source.origin != "arrays" or source.count is None or source.batched:
         raise WorkloadError(

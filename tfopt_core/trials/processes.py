@@ -31,7 +31,7 @@ from tfopt_core.trials.outcomes import (
 )
 from tfopt_core.trials.request import Prepared, Request, ScheduledRun, Variant, with_prepared
 from tfopt_core.trials.workload_options import recipe_of_variant
-from tfopt_core.workers.fork import ForkRunner
+from tfopt_core.workers.fork import ForkRunner, may_fork
 from tfopt_core.workers.spawn import ProcessOutcome, Runner
 from tfopt_core.workers.task import Failure, LookTask, PrepareTask, ReplayTask, RunTask, Task
 
@@ -96,11 +96,18 @@ class Processes:
         outcome = self._carry_out(task, tell)
         return result_of(outcome, scheduled, run_id, self.request.recipe.measure.target)
 
+    def fork(self) -> bool:
+        """Return whether the runs are forks of a process that has imported TensorFlow."""
+        return isinstance(self.runner, ForkRunner) and may_fork(*self._for_a_run())
+
     def warm_up(self) -> None:
         """Start what the runs share, so that it is no part of the first of them."""
         if isinstance(self.runner, ForkRunner):
-            task = RunTask(job=self._job_of_stack("run"), **self._common)
-            self.runner.warm_up(task, self._environment(task.job.runtime, debug=task.debug))
+            self.runner.warm_up(*self._for_a_run())
+
+    def _for_a_run(self) -> tuple[RunTask, dict[str, str]]:
+        task = RunTask(job=self._job_of_stack("run"), **self._common)
+        return task, self._environment(task.job.runtime, debug=task.debug)
 
     def replay(
         self, variant: Variant, seed: int, shared: Path, part: ReplayPart = "training",

@@ -18,6 +18,7 @@ import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower, lower_plan
+from tfopt_core.lazy import tf
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.fitting import train_fit
 from tfopt_core.training.build import Built, baseline_plans, build, load
@@ -121,8 +122,6 @@ class _Replayer:
 
     def _trained_on_stored(self, built: Built) -> Replayed:
         """Train on the first side's batches in their order."""
-        import tensorflow as tf
-
         left_out = ("the loop over resident data",) if loop_of(built).kind == "resident" else ()
         options = tf.data.Options()
         options.autotune.enabled = False  # nothing to tune, and its thread would delay the end

@@ -12,6 +12,7 @@ import attrs
 
 from tfopt_core.errors import ClusterError
 from tfopt_core.hooks.context import JOIN_SECONDS, Cluster, RunContext, Serve
+from tfopt_core.lazy import tf
 from tfopt_core.recipe.table import to_json
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
@@ -151,8 +152,6 @@ def check_built(built: Built) -> None:
 
     :raises ClusterError: naming what differs; each worker raises the same.
     """
-    import tensorflow as tf
-
     cluster = built.run.cluster
     if cluster is None or cluster.coordinated:
         return
@@ -172,8 +171,6 @@ def check_built(built: Built) -> None:
 
 def shapes_in_words_of(spec: Any) -> str:
     """Return the types and shapes of a batch's parts, without the number of rows."""
-    import tensorflow as tf
-
     parts = tf.nest.flatten(spec)
     return ", ".join(f"{part.dtype.name}{list(part.shape)[1:]}" for part in parts
                      if isinstance(part, tf.TensorSpec))  # fmt: skip

@@ -16,6 +16,7 @@ from tfopt_core.data.lower import lower_stages
 from tfopt_core.data.stage import changes
 from tfopt_core.data.stages import Autotune, before_copy
 from tfopt_core.errors import describe
+from tfopt_core.lazy import tf
 from tfopt_core.training.build import Built, build_state
 from tfopt_core.training.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
 from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
@@ -311,8 +312,6 @@ def _calls(
 
 def _resident_calls(function: ResidentFunction) -> Callable[[], int]:
     """Return a function that makes one call over data on the device and returns its steps."""
-    import tensorflow as tf
-
     # the loop begins an epoch with a new iterator, and takes nothing from it
     unread = Autotune(enabled=False).lower(tf.data.Dataset.range(1))
     epoch = iter(unread)
@@ -338,8 +337,6 @@ def _filled(iterator: Any, built: Built) -> Any:
 
 def _endless_data(built: Built, shared: Synchronous | None) -> Any:
     """Return an endless iterator over the training data."""
-    import tensorflow as tf
-
     if shared is not None:
         return iter(shared.data("train", endless=True))
     dataset = built.run.datasets["train"]

@@ -23,8 +23,9 @@ from tfopt_core.trials.request import Variant
 
 
 def planned(
-    plugins=("p",), training_seconds=60.0, epochs=10, several=False, certified=False, **spec
-) -> MeasurementState:
+    plugins=("p",), training_seconds=60.0, epochs=10, several=False, certified=False, forks=False,
+    **spec,
+) -> MeasurementState:  # fmt: skip
     recipe = Recipe(name="r", workload=WorkloadSpec(use="w"), measure=MeasureSpec(**spec))
     stack = tuple(StackedPlugin(name, Plugin()) for name in plugins)
     request = make_request(recipe=recipe, plugins=stack)
@@ -34,7 +35,7 @@ def planned(
         seconds=10.0, several_processes=several,
     )  # fmt: skip
     certificates = {"full": Certificate(kind="certified", statement="")} if certified else {}
-    return plan_of(request, prepared, seed=1, certificates=certificates)
+    return plan_of(request, prepared, seed=1, certificates=certificates, forks=forks)
 
 
 def test_six_groups_of_five_seconds_a_side_and_a_number_that_is_given_stays():
@@ -77,6 +78,12 @@ def test_a_budget_holds_what_it_chooses(budget):
     assert not plan.note or (budget == 60 and "more than the budget of 60 s" in plan.note)
     more = planned(budget_seconds=2 * budget)
     assert (more.pairs, more.warm_seconds) >= (plan.pairs, plan.warm_seconds) or more.pairs > 6
+
+
+def test_forks_which_start_at_once_leave_a_budget_for_more_pairs():
+    found = [planned(training_seconds=5.0, budget_seconds=202, seconds="whole", forks=forks)
+             for forks in (False, True)]  # fmt: skip
+    assert [plan.pairs for plan in found] == [12, 16]
 
 
 def test_a_budget_leaves_seconds_that_are_given_as_they_are():

@@ -23,6 +23,7 @@ from tfopt_core.data.source import Origin, Source
 from tfopt_core.data.stage import Stage, counts
 from tfopt_core.data.stages import Prefetch, in_any_order
 from tfopt_core.errors import WorkloadError
+from tfopt_core.lazy import tf
 from tfopt_core.private_api import why_without
 
 # Makes a `DataPlan` of a `tf.data.Dataset`.
@@ -147,7 +148,6 @@ def source_of(dataset: Any, plan_of: PlanOf) -> Source:
 
 
 def _slices(dataset: Any, _: PlanOf) -> Source:
-    import tensorflow as tf
     from tensorflow.python.data.util import structure
 
     specs = tf.nest.flatten(dataset.element_spec)
@@ -171,8 +171,6 @@ def _range(dataset: Any, _: PlanOf) -> Source:
 
 
 def _range_of(dataset: Any, bounds: Iterable[Any]) -> Source:
-    import tensorflow as tf
-
     spec = dataset.element_spec
     signature = None if spec.dtype == tf.int64 else spec
     count = known_cardinality(dataset)
@@ -182,8 +180,6 @@ def _range_of(dataset: Any, bounds: Iterable[Any]) -> Source:
 
 def _enumeration(dataset: Any, _: PlanOf) -> Source:
     """Return the numbers of `enumerate`: a range that only the graph holds."""
-    import tensorflow as tf
-
     numbers = dataset.element_spec == tf.TensorSpec((), tf.int64)
     if not numbers or int(dataset.cardinality()) != tf.data.INFINITE_CARDINALITY:
         raise NotUnderstood("a data set from a variant")

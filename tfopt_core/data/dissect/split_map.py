@@ -11,6 +11,7 @@ import attrs
 from tfopt_core.data.dissect.walk import TracedFunction
 from tfopt_core.data.functions import Map, changing_ops
 from tfopt_core.data.plan import DataPlan
+from tfopt_core.lazy import tf
 
 # A part that holds nothing but these is not worth a stage of its own.
 _CHEAP = frozenset({
@@ -42,8 +43,6 @@ def split_map(plan: DataPlan, index: int) -> DataPlan | None:
 
 
 def _parts(function: TracedFunction) -> tuple[TracedFunction, ...]:
-    import tensorflow as tf
-
     graph = function.concrete.graph
     found = _Operations.of(graph)
     if not found.late or not {op.type for op in found.early} - _CHEAP:
@@ -132,8 +131,6 @@ def _called(node: Any) -> Iterable[str]:
 def _imported(graph: Any, kept: set[Any], arguments: Sequence[Any], outputs: Sequence[Any]) -> Any:
     """Return a function of these arguments, which makes the `kept` operations of a graph as they
     are there, with the seeds of its draws."""
-    import tensorflow as tf
-
     captured = {inside.name: outside for outside, inside in graph.captures}
     given = [tensor.name for tensor in arguments] + list(captured)
     names = {name: f"given_{number}:0" for number, name in enumerate(given)}

@@ -16,6 +16,7 @@ from tfopt_core.data.dissect.walk import (
 from tfopt_core.data.functions import Filter, Interleave, Map, TakeWhile
 from tfopt_core.data.stage import Parallelism, Stage
 from tfopt_core.data.stages import Cache, Options, Prefetch, Repeat, Shard, Shuffle, Skip, Take
+from tfopt_core.lazy import tf
 
 # Each holds a data set of files, and a flat_map or interleave that reads them.
 _READERS = ("TextLineDatasetV2", "TFRecordDatasetV2", "FixedLengthRecordDatasetV2")
@@ -99,8 +100,6 @@ def _batch(dataset: Any, **parallel: Any) -> Batch:
 
 def _row_splits(dataset: Any) -> Any:
     """Return the type of the row splits of a ragged batch."""
-    import tensorflow as tf
-
     ragged = dataset._input_dataset
     before = tf.nest.flatten(ragged._input_dataset.element_spec)
     for old, new in zip(before, tf.nest.flatten(ragged.element_spec), strict=True):
@@ -110,8 +109,6 @@ def _row_splits(dataset: Any) -> Any:
 
 
 def _padded_batch(dataset: Any) -> PaddedBatch:
-    import tensorflow as tf
-
     def shape(sizes: Any) -> Any:
         return tf.TensorShape([None if size < 0 else size for size in sizes.numpy().tolist()])
 
@@ -160,8 +157,6 @@ def _parallelism(dataset: Any) -> Parallelism:
 
 def _auto_as(auto: Any, tensor: Any) -> Any:
     """Return the number, or `auto` for tf.data's AUTOTUNE."""
-    import tensorflow as tf
-
     number = int(tensor)
     return auto if number == tf.data.AUTOTUNE else number
 

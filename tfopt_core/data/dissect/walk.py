@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import attrs
 
 from tfopt_core.data.functions import function_name, place_of
+from tfopt_core.lazy import tf
 from tfopt_core.private_api import why_without
 
 # Serializing copies what the sources hold: about 6 s for 400 MB here.
@@ -176,8 +177,6 @@ def last_step(dataset: Any) -> tuple[Any, dict[str, Any]]:
 
     :raises NotUnderstood: if it is too large to serialize.
     """
-    import tensorflow as tf
-
     held = sum(
         tensor.shape.num_elements() * tensor.dtype.size
         for part in datasets(dataset)
@@ -198,7 +197,6 @@ def shuffled(dataset: Any, buffer_size: int, seeds: tuple[int, int], reshuffle: 
 
     `Dataset.shuffle` takes one seed and makes the pair from that and the global seed.
     """
-    import tensorflow as tf
     from tensorflow.python.data.ops import dataset_ops, shuffle_op
 
     kind = shuffle_op._ShuffleDataset

@@ -19,6 +19,7 @@ from tfopt_core.data.anatomy import random_ops
 from tfopt_core.data.dissect import walk
 from tfopt_core.data.plan import DataPlan
 from tfopt_core.errors import PluginRefused
+from tfopt_core.lazy import tf
 from tfopt_core.private_api import why_without
 
 # The methods by which a data set is read, in Python and in one operation.
@@ -75,8 +76,6 @@ class ShuffleDraws:
 
     def install(self) -> None:
         """Replace the methods by which a `tf.data.Dataset` is read, or given to a `tf.function`."""
-        import tensorflow as tf
-
         self._iter = tf.data.Dataset.__iter__
         for name in READING:
             self._replace(tf.data.Dataset, name, self._counting)
@@ -104,8 +103,6 @@ class ShuffleDraws:
     def follow(self, given: Any, replacement: Any) -> None:
         """Have the shuffles of a data set draw as often as those with the same seeds have drawn in
         another one until now."""
-        import tensorflow as tf
-
         if not isinstance(given, tf.data.Dataset) or not isinstance(replacement, tf.data.Dataset):
             return
         if not draws_at_the_start(replacement):
@@ -121,8 +118,6 @@ class ShuffleDraws:
 
         :param plugin: the last one that changed the data, where a fit reads them to its end.
         """
-        import tensorflow as tf
-
         if not isinstance(given, tf.data.Dataset) or not isinstance(replacement, tf.data.Dataset):
             return
         if not draws_at_the_start(replacement) or not draws_at_the_start(given):
@@ -142,8 +137,6 @@ class ShuffleDraws:
         :raises PluginRefused: where an earlier fit has read them with another key, and what was
             drawn then is in another data set.
         """
-        import tensorflow as tf
-
         if not isinstance(given, tf.data.Dataset):
             return replacement
         if draws_at_the_start(given) and not any(walk.caches(given)):
@@ -170,8 +163,6 @@ class ShuffleDraws:
 
         :raises PluginRefused: if they cannot be built so, naming the plugin that changed others.
         """
-        import tensorflow as tf
-
         if not isinstance(given, tf.data.Dataset):
             return given
         data, plugin = self._as_read(given)
@@ -201,8 +192,6 @@ class ShuffleDraws:
 
     def note_fit(self, *given: Any) -> None:
         """Note that a fit has ended, which has read these data of its own."""
-        import tensorflow as tf
-
         self._in_fit.clear()
         for data in given:
             if not isinstance(data, tf.data.Dataset):
@@ -265,8 +254,6 @@ class ShuffleDraws:
     def _giving(self, method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)
         def given(spec: Any, dataset: Any) -> Any:
-            import tensorflow as tf
-
             # the function reads it as often as it likes, so from now on nothing may replace it
             with tf.init_scope():
                 for shuffle in walk.reshuffling(dataset):

@@ -15,6 +15,7 @@ import attrs
 
 from tfopt_core.errors import InputError, TfoptError, WorkloadError
 from tfopt_core.hooks.own_loop import check_precision, reaching
+from tfopt_core.lazy import keras
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.folders.private_folder import move_log_folders
 from tfopt_core.scripts.importing import WhenImported, hides_modules
@@ -118,8 +119,6 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
 
     def _begin(self) -> None:
         """Patch Keras once it is imported, before any model is built."""
-        import keras
-
         self._noting(functools.partial(_check_backend, keras.config.backend()))
         # Keras is imported, and TensorFlow says which GPUs there are
         self.task = attrs.evolve(self.task, job=seen_by_tensorflow(self.task.job))

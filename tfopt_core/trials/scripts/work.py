@@ -9,6 +9,7 @@ from typing import Any, NoReturn, cast
 import attrs
 
 from tfopt_core.errors import InputError, WorkloadError, ran_out_of_memory
+from tfopt_core.lazy import keras
 from tfopt_core.scripts.call import lengthen
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.fitting import FitState, effects_of, train_fit
@@ -179,8 +180,6 @@ class ScriptLook(ScriptRun[LookTask]):
             raise WorkloadError(f"fit {call.number}: the training data are empty")
 
         def load(job: Job) -> FitWorkload:
-            import keras
-
             keras.utils.set_random_seed(job.seed)
             task = self.task
             if not isinstance(task, ReplayTask):

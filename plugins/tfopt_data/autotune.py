@@ -63,8 +63,9 @@ class Autotune(RewritingPlugin):
 
     When it does not: switched off, tf.data inserts no parallelism or buffers of its own and tunes
     none that are set to AUTOTUNE, so a pipeline that is the bottleneck gets slower. It stays
-    on for data without a prefetch at their end that are repeated behind a shuffle, or that draw
-    from a generator and are repeated or read in given steps: what is yielded later would change.
+    on for data without a prefetch at their end that are repeated behind a shuffle, that draw from
+    a generator and are repeated or read in given steps, or whose random values are in a cache that
+    only tf.data's own prefetch fills: what is yielded later would change.
 
     Mixes with: cache, which leaves little to tune; set numbers in parallel-map and prefetch where
     it is switched off.

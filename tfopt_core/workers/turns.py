@@ -27,6 +27,7 @@ from tfopt_core.recipe.model import Objective, WorkloadSpec
 from tfopt_core.statistics.fit_figures import LEAST_STARTS, mean_step
 from tfopt_core.training.clock import leave_out_stopped, running_ns
 from tfopt_core.training.messages import TURN, Block, Message, Tell
+from tfopt_core.workers.interrupts import HoldInterrupt
 from tfopt_core.workers.task import TurnOver
 
 Result = TypeVar("Result")
@@ -118,10 +119,11 @@ class TurnsOfProcesses(Generic[Result]):
         return [future.result() for future in futures]
 
     def _end(self) -> None:
-        with self._changed:
-            self._ended = True
-            self._changed.notify_all()
-        self.interrupt()
+        with HoldInterrupt():  # a second Ctrl-C would leave processes for which the threads wait
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
+            self.interrupt()
 
     def _one(self, place: int) -> Result:
         def tell(message: Message) -> None:

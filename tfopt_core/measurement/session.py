@@ -84,7 +84,7 @@ def measure(
         prepared = attrs.evolve(prepared, seconds=time.monotonic() - began)
         state = plan_of(
             request, prepared, seed=seed, certificates=certificates, added=added,
-            forks=Processes(request, runner).fork(),
+            forks=Processes(request, runner).start_as_forks(),
         )  # fmt: skip
         if state.note:
             prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, state.note))

@@ -234,7 +234,7 @@ class FitWorkload(Workload):
         replaced, passes = self.replaced(built), timed.passes
         if passes is not None:
             batches = built.batches["train"]
-            if batches is not None:  # of which it has one for each pass
+            if batches is not None:  # Keras counts them, though one element is a whole pass
                 passes = passes.apply(tf.data.experimental.assert_cardinality(batches))
             replaced["train"] = counted_as(passes, batches)
             return replaced, unweighed

@@ -96,7 +96,7 @@ class Processes:
         outcome = self._carry_out(task, tell)
         return result_of(outcome, scheduled, run_id, self.request.recipe.measure.target)
 
-    def fork(self) -> bool:
+    def start_as_forks(self) -> bool:
         """Return whether the runs are forks of a process that has imported TensorFlow."""
         return isinstance(self.runner, ForkRunner) and may_fork(*self._for_a_run())
 

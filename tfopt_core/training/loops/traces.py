@@ -82,7 +82,8 @@ def step_draws(model: Any) -> Sequence[str]:
 def why_as_traced(model: Any, batch: Any = None) -> str:
     """Return why only Keras' own train function trains on as before; empty if others do.
 
-    :param batch: the tensors for which another one traces the step; None if that is not known yet.
+    :param batch: the tensors for which another train function traces the step; None if they are
+        not known yet.
 
     Something has changed behind the trace, which Keras does not notice before the model is compiled
     again: a layer was frozen or thawed, or another optimizer, rate or constant was set. Or random
@@ -90,9 +91,9 @@ def why_as_traced(model: Any, batch: Any = None) -> str:
     traced = _TRACED.get(model) if model.train_function is not None else None
     if traced is None or (batch is not None and _structure(batch) not in traced.batches):
         return ""
+    before = traced.read
     for read, value in _read_by_a_trace(model):
-        was = traced.read
-        if not _is_same(was[read], value) if read in was else read.of_class:
+        if not _is_same(before[read], value) if read in before else read.of_class:
             return f"with {read.words}"
     return "which draws random numbers by TensorFlow" if step_draws(model) else ""
 

@@ -192,7 +192,7 @@ def left_unfilled(plan: DataPlan) -> str:
     behind = plan.stages if place is None else plan.stages[place + 1 :]
     if all(one.yields != "some" and not getattr(one, "drop_remainder", False) for one in behind):
         return ""
-    return f"a cache of yours would not be filled without a prefetch at the end, and {frozen}"
+    return f"your cache would not be filled without a prefetch at the end, and {frozen}"
 
 
 def _taken_apart(plan: DataPlan) -> DataPlan:

@@ -218,8 +218,7 @@ def with_files_in(built: Built, folder: Path) -> Built:
 
 def _path_attribute(callback: Any) -> str:
     """Return the attribute in which a callback of Keras keeps where it writes; "" for any other."""
-    from keras import callbacks
-
+    callbacks = keras.callbacks
     attributes = {
         callbacks.ModelCheckpoint: "filepath", callbacks.CSVLogger: "filename",
         callbacks.TensorBoard: "log_dir", callbacks.BackupAndRestore: "backup_dir",

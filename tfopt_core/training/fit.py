@@ -7,14 +7,13 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data.stages import before_copy
 from tfopt_core.lazy import tf
-from tfopt_core.training.build import Built, build_state
+from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import callbacks_of
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.clock import running_ns
 from tfopt_core.training.distributed.distribution import distribution_of
-from tfopt_core.training.fit_monitor import CutsShort, FitMonitor, with_data_loss
+from tfopt_core.training.fit_monitor import CutsShort, FitMonitor
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
 from tfopt_core.training.input.sources import counted_as, weighed
 from tfopt_core.training.messages import FitOutcome, Tell
@@ -88,21 +87,3 @@ def _fit(timed: TimedFunction, callbacks: Any, initial_epoch: int) -> None:
             shuffle=shuffle,
             verbose=0,
         )
-
-
-def evaluated_metrics(built: Built) -> tuple[str, ...]:
-    """Return the names of the metrics of an epoch, by evaluating one batch.
-
-    A name is known only once Keras has built the metric.
-    """
-    build_state(built)
-    validation = "validation" in built.run.datasets
-    data = built.run.datasets["validation" if validation else "train"]
-    if isinstance(data, tf.data.Dataset):
-        data = before_copy(data, lambda data: data.take(1))
-        names = built.model.evaluate(data, return_dict=True, verbose=0)
-    else:
-        names = built.model.evaluate(data, steps=1, return_dict=True, verbose=0)
-    if validation:
-        names |= {f"val_{name}": value for name, value in names.items()}
-    return tuple(with_data_loss(names, built.model))

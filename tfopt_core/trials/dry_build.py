@@ -15,6 +15,7 @@ import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower
+from tfopt_core.data.stages import before_copy
 from tfopt_core.errors import PluginError, WorkloadError, describe
 from tfopt_core.hooks.own_loop import configured_runtime
 from tfopt_core.hooks.plugin_class import card, equivalence_of, guarded, overrides
@@ -25,8 +26,8 @@ from tfopt_core.recipe.table import to_json
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.limits import cut_in_words
 from tfopt_core.statistics.runs import BASELINE
-from tfopt_core.training.build import Built, baseline_plans, build, load
-from tfopt_core.training.fit import evaluated_metrics
+from tfopt_core.training.build import Built, baseline_plans, build, build_state, load
+from tfopt_core.training.fit_monitor import with_data_loss
 from tfopt_core.training.job import Job
 from tfopt_core.training.messages import Tell
 from tfopt_core.training.workload import Workload, judged_metric, quality_direction
@@ -211,11 +212,29 @@ def _metrics(built: Built) -> tuple[str, ...]:
         return built.workload.reported_metrics(built)
     try:
         with built.stack.changes_noted():
-            return evaluated_metrics(built)
+            return _evaluated_metrics(built)
     except Exception as error:
         if hasattr(error, "__notes__"):  # a plugin may have caused it
             raise
         raise WorkloadError(f"evaluating one batch {describe(error)}") from error
+
+
+def _evaluated_metrics(built: Built) -> tuple[str, ...]:
+    """Return the names of the metrics of an epoch, by evaluating one batch.
+
+    A name is known only once Keras has built the metric.
+    """
+    build_state(built)
+    validation = "validation" in built.run.datasets
+    data = built.run.datasets["validation" if validation else "train"]
+    if isinstance(data, tf.data.Dataset):
+        data = before_copy(data, lambda data: data.take(1))
+        names = built.model.evaluate(data, return_dict=True, verbose=0)
+    else:
+        names = built.model.evaluate(data, steps=1, return_dict=True, verbose=0)
+    if validation:
+        names |= {f"val_{name}": value for name, value in names.items()}
+    return tuple(with_data_loss(names, built.model))
 
 
 def _validation_examples(plans: Mapping[str, DataPlan]) -> int | None:

@@ -8,23 +8,25 @@ from tfopt_core.hooks.machine import process_cpus
 from tfopt_core.hooks.plugin_class import number_or, size_in_words
 from tfopt_core.lazy import keras, np, tf
 from tfopt_core.private_api import why_without
-from tfopt_core.training.batch_rule import RateRule, rate_factor, with_batch_size, with_scaled_rate
-from tfopt_core.training.callbacks import batch_callbacks
-from tfopt_core.training.loops.report import loop_report
-from tfopt_core.training.model.graphs import optimized_graph, traced_step
-from tfopt_core.training.model.layers import (
+from tfopt_core.toolkit.batch_rule import RateRule, rate_factor, with_batch_size, with_scaled_rate
+from tfopt_core.toolkit.layer_graph import (
     TRAINED_PART,
     in_order,
-    method_replaced,
-    nested_layers,
     node_of,
-    optimizers_of,
-    output_losses_weighed,
     parents,
     trained_part,
     why_no_graph,
     with_members,
     without_members,
+)
+from tfopt_core.training.callbacks import batch_callbacks
+from tfopt_core.training.loops.report import loop_report
+from tfopt_core.training.model.graphs import optimized_graph, traced_step
+from tfopt_core.training.model.layers import (
+    method_replaced,
+    nested_layers,
+    optimizers_of,
+    output_losses_weighed,
 )
 from tfopt_core.training.model.loss_scaling import overflow_steps
 from tfopt_core.training.replay.data import example_digests

@@ -629,6 +629,20 @@ KINDS = {
         fit("fit 3", model, data.repeat(), epochs=2, steps_per_epoch=3)
         fit("fit 4", model, data, epochs=2)
     """,
+    "a step that draws of Python while it is traced, by itself or for a seed of Keras'": """
+        import random as of_python
+        acts = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: logs["loss"])
+        def two_fits(name, function):
+            model = keras.Sequential([
+                keras.Input((6,)), keras.layers.Lambda(function), keras.layers.Dense(1)])
+            model.compile("sgd", "mse")
+            fit(f"{name} 1", model, x, y, shuffle=False, callbacks=[acts])
+            fit(f"{name} 2", model, x, y, shuffle=False)
+            note(f"python {name}", of_python.random())
+        two_fits("itself", lambda x: x * of_python.random())
+        with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+            two_fits("for a seed", lambda x: keras.random.dropout(x, 0.4))
+    """,
     # a graph for the size of the last batch alone sums a convolution's gradients in another order
     "a smaller last batch of images": """
         layers = keras.layers

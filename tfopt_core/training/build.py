@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import random
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -124,12 +124,20 @@ def build(job: Job, workload: Workload, joined: Joined | None = None) -> Built:
 def _lowered(plans: Mapping[str, DataPlan], seed: int) -> dict[str, Any]:
     """Return the data by split. Their seeds do not depend on what the model has drawn, and what
     the training draws later does not depend on them."""
+    with random_state_kept():
+        keras.utils.set_random_seed(seed)
+        return {split: lower(plan) for split, plan in plans.items()}
+
+
+@contextlib.contextmanager
+def random_state_kept() -> Iterator[None]:
+    """Leave Python's and NumPy's global generators where they stand, whatever is drawn within."""
     drawn = random.getstate(), np.random.get_state()
-    keras.utils.set_random_seed(seed)
-    datasets = {split: lower(plan) for split, plan in plans.items()}
-    random.setstate(drawn[0])
-    np.random.set_state(drawn[1])
-    return datasets
+    try:
+        yield
+    finally:
+        random.setstate(drawn[0])
+        np.random.set_state(drawn[1])
 
 
 def _with_data(run: RunContext, datasets: dict[str, Any], plans: dict[str, DataPlan]) -> RunContext:
@@ -254,6 +262,8 @@ def build_state(built: Built, replaced: Collection[str] = ()) -> None:
         return
     if not _starts_from_constants(model.optimizer) or model.optimizer.built or model.run_eagerly:
         return
+    if _creates_nothing(model):
+        return
     if _steps_its_own_way(model, replaced) or not model.built or frozen_share(model):
         return
     parts = tf.nest.flatten(built.run.element_spec)
@@ -269,6 +279,18 @@ def _starts_from_constants(optimizer: Any) -> bool:
         optimizer = optimizer.inner_optimizer
     known = [getattr(keras.optimizers, name, None) for name in FROM_CONSTANTS]
     return optimizer is not None and type(optimizer) in known
+
+
+def _creates_nothing(model: Any) -> bool:
+    """Return whether Keras creates no variables while it traces a step, and so traces it once."""
+    optimizer = model.optimizer
+    return (
+        type(optimizer) is keras.optimizers.SGD
+        and not optimizer.momentum
+        and (
+            len(model.metrics) <= 1  # that of the loss
+        )
+    )
 
 
 def _steps_its_own_way(model: Any, replaced: Collection[str]) -> bool:

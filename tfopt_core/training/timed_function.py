@@ -20,9 +20,11 @@ from tfopt_core.training.loops.graph_steps import FunctionCache, PassEnd, Traced
 from tfopt_core.training.loops.report import Loop, continued
 from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.traces import (
+    drawn_so_far,
     forget_trace,
     note_trace,
     step_draws,
+    traced_before,
     why_as_traced,
 )
 from tfopt_core.training.loops.train_functions import (
@@ -36,6 +38,10 @@ from tfopt_core.training.runtime import device_sync
 OTHER_DRAWS = (
     "the step draws random numbers by TensorFlow, which would begin again: the loop that has drawn "
     "them cannot make this fit; leave the plugin out"
+)
+DRAWS_IN_TRACES = (
+    "the step draws numbers of Python or NumPy while it is traced (so does keras.random without a "
+    "seed, in a strategy), and the loop traces it once more than Keras' own; leave the plugin out"
 )
 OTHER_TRACE = (
     "the script or a callback has set what Keras ignores until the model is compiled again, and "
@@ -329,7 +335,10 @@ class TimedFunction:
             model, of_keras = self.built.model, self.of_stack is None and self.distribution is None
             if not of_keras and (why := why_as_traced(model, data)):
                 raise PluginRefused(OTHER_TRACE.format(why))
+            again, drawn = traced_before(model, data), drawn_so_far()
             result = step(data, *args, **kwargs)
+            if again and self.of_stack is not None and drawn != drawn_so_far():
+                raise PluginRefused(DRAWS_IN_TRACES)
             note_trace(model, data, of_keras=of_keras)
             return result
 

@@ -6,6 +6,7 @@ later fit would train with what was set in between.
 
 from __future__ import annotations
 
+import random
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,10 +15,12 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from tfopt_core.data.functions import drawing_ops
-from tfopt_core.lazy import tf
+from tfopt_core.lazy import np, tf
 from tfopt_core.private_api import why_without
 from tfopt_core.training.model.layers import nested_layers, optimizers_of
 
+# The structures of the batches for which each model's step was traced, by whatever function.
+_STRUCTURES: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 # What Keras' own train function has traced of each model.
 _TRACED: WeakKeyDictionary[Any, _Traced] = WeakKeyDictionary()
 # The operations of TensorFlow by which the traced steps of models draw random numbers.
@@ -56,6 +59,7 @@ class _Traced:
 
 def forget_trace(model: Any) -> None:
     """Note that a fit will trace the model's step."""
+    _STRUCTURES.pop(model, None)
     _TRACED.pop(model, None)
     _DRAWING.pop(model, None)
 
@@ -72,6 +76,23 @@ def note_trace(model: Any, batch: Any, *, of_keras: bool) -> None:
         _TRACED[model] = _Traced(read, before | {_structure(batch)})
     if ops := drawing_ops(tf.compat.v1.get_default_graph()):
         _DRAWING[model] = ops
+
+
+def traced_before(model: Any, batch: Any) -> bool:
+    """Return whether the model's step was traced before for a batch of such a structure, and note
+    that it is now."""
+    structures = _STRUCTURES.setdefault(model, set())
+    structure = _structure(batch)
+    if structure in structures:
+        return True
+    structures.add(structure)
+    return False
+
+
+def drawn_so_far() -> tuple[Any, ...]:
+    """Return where the global generators of Python and NumPy stand."""
+    _, keys, place, *_ = np.random.get_state(legacy=True)
+    return random.getstate(), np.asarray(keys).tobytes(), place
 
 
 def step_draws(model: Any) -> Sequence[str]:

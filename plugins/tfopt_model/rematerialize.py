@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from attrs import validators
 
@@ -49,7 +49,7 @@ class Rematerialize(Plugin):
     What it does: cuts the graph of a functional or Sequential model where a single tensor is passed
     on, such as between the blocks of a Transformer or ResNet, into the segments with which a step
     holds least, and computes each again when its gradient is needed (tf.recompute_grad, as
-    keras.remat does). The training stays the same.
+    keras.remat does). The training stays the same, but for the rounding of GELU on CPUs.
 
     Why it helps: between the passes a step holds what segments pass on, and one segment's
     activations at a time.
@@ -69,13 +69,20 @@ class Rematerialize(Plugin):
 
     targets = ("memory",)
     model_change = "in-place"
-    equivalence = "exact"  # the same operations, some of them twice
-
     segments: int | None = setting(
         default=None,
         validator=validators.optional(validators.ge(1)),
         help="How many segments are computed again at most; left out, as many as hold least.",
     )
+    rounding: bool = setting(
+        default=True,
+        help="Whether results may differ by rounding; false asks for the same bits, and computes "
+        "segments with a GELU once.",
+    )
+
+    def equivalence(self) -> Literal["exact", "rounding"]:
+        """The same operations, some of them twice, and fused otherwise where that may round."""
+        return "rounding" if self.rounding else "exact"
 
     @hookimpl
     def wrap_model(self, run: RunContext, model: Any) -> Any:
@@ -96,7 +103,7 @@ class Rematerialize(Plugin):
     def _cut(self, run: RunContext, model: Any) -> None:
         state = run.state_of(self)
         state.clear()
-        segments = chosen_segments(pieces_of(model), self.segments)
+        segments = chosen_segments(pieces_of(model, rounding=self.rounding), self.segments)
         if isinstance(segments, str):
             state["reason"] = segments
             return

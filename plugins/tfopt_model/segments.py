@@ -25,6 +25,9 @@ from tfopt_core.toolkit import (
 TRACED: WeakSet[Any] = WeakSet()
 # Below this part of the activations there is not enough to gain for computing them twice.
 LEAST_SAVING = 0.1
+# Ops of the exact and of the approximate GELU. Where no gradient needs what they are computed from,
+# TensorFlow fuses them with the product before them, which rounds otherwise on a CPU.
+_GELU = {"Erf", "Erfc", "Pow"}
 # The attribute of its class that holds the model's own.
 OWN_CLASS = "tfopt_whole_class"
 
@@ -122,8 +125,11 @@ def cheapest(pieces: Sequence[Piece], most: int | None) -> list[Segment]:
     return min((grouped(pieces, one, count) for one in sorted(sums)), key=held)
 
 
-def pieces_of(model: Any) -> list[Piece] | str:
-    """Return the model in pieces, or why it cannot be cut."""
+def pieces_of(model: Any, *, rounding: bool = True) -> list[Piece] | str:
+    """Return the model in pieces, or why it cannot be cut.
+
+    :param rounding: whether what is computed again may differ by rounding.
+    """
     reason = _why_not_cut(model)
     if reason:
         return reason
@@ -144,9 +150,9 @@ def pieces_of(model: Any) -> list[Piece] | str:
         waiting = any(node_of(tensor) not in nodes[: place + 1] for tensor in model.inputs)
         if is_end:
             end = model.outputs[0] if isinstance(model, keras.Sequential) else model.output
-            pieces.append(_piece(given, end))
+            pieces.append(_piece(given, end, rounding))
         elif single is not None and not node.is_input and not waiting:
-            pieces.append(_piece(given, single))
+            pieces.append(_piece(given, single, rounding))
             given = single
     return pieces
 
@@ -197,7 +203,7 @@ def _why_not_cut(model: Any) -> str:
     return ""
 
 
-def _piece(begin: Any, end: Any) -> Piece:
+def _piece(begin: Any, end: Any, rounding: bool) -> Piece:
     model = keras.Model(begin, end)
     given, made = keras.tree.flatten(begin), keras.tree.flatten(end)
 
@@ -217,7 +223,7 @@ def _piece(begin: Any, end: Any) -> Piece:
         if output.dtype.is_floating
     )
     passed = sum(_elements(one.shape) for one in made)
-    return Piece(model, inside, passed, _why_once(model, graph, given))
+    return Piece(model, inside, passed, _why_once(model, graph, given, rounding))
 
 
 def _elements(shape: Any) -> int:
@@ -225,7 +231,7 @@ def _elements(shape: Any) -> int:
     return math.prod(int(size or 1) for size in shape) if shape is not None else 1
 
 
-def _why_once(model: Any, graph: Any, given: Sequence[Any]) -> str:
+def _why_once(model: Any, graph: Any, given: Sequence[Any], rounding: bool) -> str:
     """Return why a piece cannot be computed twice in a step, "" if it can."""
     layers = nested_layers(model)
     names = ", ".join(f'"{layer.name}"' for layer in layers if layer.trainable_weights) or "a part"
@@ -240,4 +246,6 @@ def _why_once(model: Any, graph: Any, given: Sequence[Any]) -> str:
     regularized = sum(weight.regularizer is not None for weight in model.trainable_weights)
     if len(model.losses) > regularized:
         return f"{names}: it adds a loss"
+    if not rounding and _GELU & all_ops(graph):
+        return f"{names}: GELU would be rounded otherwise on a CPU (rounding = true)"
     return ""

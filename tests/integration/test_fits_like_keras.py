@@ -26,7 +26,8 @@ STACKS = {
     "kept": [
         {"use": "materialize", "storage": "memory", "order": "kept"},
         {"use": "frozen-features", "storage": "memory", "memory_mib": 64},
-        {"use": "rematerialize", "segments": 2}, {"use": "one-device", "device": "/cpu:0"},
+        {"use": "rematerialize", "segments": 2, "rounding": False},
+        {"use": "one-device", "device": "/cpu:0"},
     ],
 }  # fmt: skip
 BEGIN = """

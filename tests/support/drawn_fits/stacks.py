@@ -35,7 +35,7 @@ SETTINGS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
         {"storage": "memory", "order": "kept"}, {"storage": "disk", "order": "kept"},
     ),
     "one-device": ({"device": "/cpu:0"},),
-    "rematerialize": ({"segments": 2},),
+    "rematerialize": ({"segments": 2, "rounding": False},),
     "frozen-features": ({"storage": "memory", "memory_mib": 64},),
     "profile": ({"steps": 2, "skip": 1},),
 }  # fmt: skip

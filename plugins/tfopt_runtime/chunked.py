@@ -25,6 +25,7 @@ from tfopt_runtime.loops import (
     candidates,
     loop_effect,
     smallest_good,
+    why_compiled,
     why_not,
     with_xla,
     without_xla,
@@ -126,7 +127,8 @@ class Chunked(Plugin):
     @hookimpl
     def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:
         """Set the loop, its steps and XLA, unless a callback needs each step."""
-        reason = run.state_of(self)["reason"] = why_not(run.replicas, options.callbacks)
+        reason = why_not(run.replicas, options.callbacks) or why_compiled(options, self.xla)
+        run.state_of(self)["reason"] = reason
         if reason or self.steps == "auto":
             return options
         jit_compile = with_xla(options, self.xla)

@@ -61,6 +61,16 @@ def why_not(replicas: int, callbacks: Sequence[Any]) -> str:
     return f"the callback {names[0]} acts on every batch" if names else ""
 
 
+def why_compiled(options: TrainingOptions, xla: bool | str) -> str:
+    """Why a loop without XLA is out of the question, "" if it is not."""
+    if xla is not False or options.jit_compile is not True:
+        return ""
+    return (
+        "XLA compiles the steps already (jit_compile), would compile the loop whole and round "
+        "otherwise: xla = true lets it"
+    )
+
+
 def with_xla(options: TrainingOptions, xla: bool | str) -> bool | str:
     """What `jit_compile` becomes; what the stack has asked for by name stays."""
     return xla if options.jit_compile == "auto" else options.jit_compile

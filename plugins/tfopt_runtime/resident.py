@@ -42,6 +42,7 @@ from tfopt_runtime.loops import (
     LEAST_GAIN,
     allowed_xla,
     loop_effect,
+    why_compiled,
     why_not,
     with_xla,
     without_xla,
@@ -251,6 +252,7 @@ class Resident(Plugin):
         reason = run.state_of(self).get("reason") or why_not(run.replicas, options.callbacks)
         if not reason and run.steps_per_epoch is None:
             reason = "the number of steps in an epoch is unknown"
+        reason = reason or why_compiled(options, self.xla)
         run.state_of(self)["reason"] = reason
         if reason or run.steps_per_epoch is None:
             return options

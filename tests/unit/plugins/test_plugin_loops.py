@@ -5,7 +5,7 @@ import math
 import attrs
 import numpy as np
 import pytest
-from support.lazy_modules import tf
+from support.lazy_modules import keras, tf
 from support.plugin_drive import CPU, FakeProbe, machine_with
 from tfopt_runtime.chunked import Chunked, choose
 from tfopt_runtime.resident import Resident, why_too_large, with_resident
@@ -13,7 +13,8 @@ from tfopt_runtime.resident import Resident, why_too_large, with_resident
 from tfopt_core import DataPlan
 from tfopt_core.data import Shuffle
 from tfopt_core.hooks.machine import Gpu
-from tfopt_core.plugins import PluginRefused
+from tfopt_core.plugins import PluginRefused, TrainingOptions
+from tfopt_core.testing import make_run
 
 GIB = 2**30
 
@@ -159,3 +160,12 @@ def test_xla_is_not_timed_where_the_stack_conflicts_with_it():
     resolved = Chunked().resolve(probe)
     assert (resolved.steps, resolved.xla) == (4, False)
     assert not any(one.xla for timed in probe.timed for one in timed)
+
+
+@pytest.mark.parametrize("kind", [Chunked, Resident])
+def test_no_loop_without_xla_takes_steps_that_xla_compiles(kind):
+    run, options = make_run(), TrainingOptions(optimizer="sgd", jit_compile=True)
+    plugin = kind(steps=4, xla=False)
+    assert plugin.configure_training(run, options) == options
+    assert "round otherwise" in plugin.report_effect(run, keras.Sequential()).detail
+    assert kind(steps=4, xla=True).configure_training(run, options).steps_per_execution == 4

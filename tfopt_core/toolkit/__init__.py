@@ -1,4 +1,4 @@
-"""What only the plugins and workloads that ship import of core, beside what is public.
+"""What the plugins and workloads that ship import of core, beside what is public.
 
 Without a promise: names move and go as these need them.
 """
@@ -19,9 +19,9 @@ from tfopt_core.toolkit.layer_graph import (
     with_members,
     without_members,
 )
+from tfopt_core.toolkit.step_graph import optimized_graph, traced_step
 from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.loops.report import loop_report
-from tfopt_core.training.model.graphs import optimized_graph, traced_step
 from tfopt_core.training.model.layers import (
     method_replaced,
     nested_layers,

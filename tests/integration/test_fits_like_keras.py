@@ -644,6 +644,22 @@ KINDS = {
         with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
             two_fits("for a seed", lambda x: keras.random.dropout(x, 0.4))
     """,
+    "names that Keras gives to a model behind another one's fit": """
+        layers = keras.layers
+        for frozen in (False, True):
+            first = layers.Dense(8, activation="relu", trainable=not frozen)
+            model = keras.Sequential([keras.Input((6,)), first, layers.Dense(4), layers.Dense(1)])
+            model.compile("sgd", "mse")
+            fit(f"frozen {frozen}", model, x, y, shuffle=False)
+        def part():
+            given = keras.Input((6,))
+            return keras.Model(given, layers.Dense(1)(given))
+        given = keras.Input((6,))
+        model = keras.Model(given, [part()(given), part()(given)])
+        model.compile("sgd", ["mse", "mae"])
+        fit("fit", model, x, (y, y), shuffle=False)
+        note("names", [weight.path for weight in model.weights])
+    """,
     # a graph for the size of the last batch alone sums a convolution's gradients in another order
     "a smaller last batch of images": """
         layers = keras.layers

@@ -21,7 +21,7 @@ from tfopt_core.scripts.compiled import Compiled, compiled_of
 from tfopt_core.scripts.fit_data import FitData, unchanged
 from tfopt_core.scripts.limits import stopping_after
 from tfopt_core.scripts.running import place_now
-from tfopt_core.training.build import Built, random_state_kept
+from tfopt_core.training.build import Built, unseen_by_the_script
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.fit_monitor import with_data_loss
 from tfopt_core.training.input.sources import batches_counted, counted_as, ended_after, weighed
@@ -155,7 +155,7 @@ class FitWorkload(Workload):
         last = {name: values[-1] for name, values in history.history.items()}
         return tuple(with_data_loss(last, built.model))
 
-    @random_state_kept()
+    @unseen_by_the_script()
     def built(self, job: Job) -> Built:
         """Call every hook of a fit, and set the results on the model.
 

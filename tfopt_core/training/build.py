@@ -22,7 +22,11 @@ from tfopt_core.training.factory import load_workload
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
 from tfopt_core.training.input.sources import as_plan, batched_plan, batches_counted
 from tfopt_core.training.job import Job
-from tfopt_core.training.model.layers import count_names_from_first_build, frozen_share
+from tfopt_core.training.model.layers import (
+    count_names_from_first_build,
+    frozen_share,
+    name_counts,
+)
 from tfopt_core.training.model.loss_scaling import compile_model, prepare_scaling, with_scaled_step
 from tfopt_core.training.model.precision import apply_precision, set_policy
 from tfopt_core.training.strategy import Joined, apart_from_earlier_strategies, hide_one_device
@@ -124,18 +128,22 @@ def build(job: Job, workload: Workload, joined: Joined | None = None) -> Built:
 def _lowered(plans: Mapping[str, DataPlan], seed: int) -> dict[str, Any]:
     """Return the data by split. Their seeds do not depend on what the model has drawn, and what
     the training draws later does not depend on them."""
-    with random_state_kept():
+    with unseen_by_the_script():
         keras.utils.set_random_seed(seed)
         return {split: lower(plan) for split, plan in plans.items()}
 
 
 @contextlib.contextmanager
-def random_state_kept() -> Iterator[None]:
-    """Leave Python's and NumPy's global generators where they stand, whatever is drawn within."""
-    drawn = random.getstate(), np.random.get_state()
+def unseen_by_the_script() -> Iterator[None]:
+    """Leave Python's and NumPy's global generators where they stand, and Keras' counts of names,
+    whatever is drawn and built within."""
+    drawn, named = (random.getstate(), np.random.get_state()), dict(name_counts())
     try:
         yield
     finally:
+        counts = name_counts()
+        counts.clear()
+        counts.update(named)
         random.setstate(drawn[0])
         np.random.set_state(drawn[1])
 

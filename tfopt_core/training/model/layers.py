@@ -88,9 +88,6 @@ def frozen_share(model: Any) -> float:
     return sum(all_weights.get(weight, 0) for weight in frozen) / total if total else 0.0
 
 
-_COUNTS = "object_name_uids"
-
-
 class _FirstBuild:
     """Where Keras' counts of names stood at the first build of the last workload."""
 
@@ -105,16 +102,25 @@ def count_names_from_first_build(build_model: Callable[[], Any]) -> None:
 
     :param build_model: that of the workload, by which it is recognized.
     """
-    if why_without("layer-names"):
-        return
-    from keras.src.backend.common import global_state
-
-    counts = global_state.get_global_attribute(_COUNTS, defaultdict(int), set_to_default=True)
+    counts = name_counts()
     if _FirstBuild.build_model == build_model:
         counts.clear()
         counts.update(_FirstBuild.counts)
     else:
         _FirstBuild.build_model, _FirstBuild.counts = build_model, dict(counts)
+
+
+def name_counts() -> dict[str, int]:
+    """Return how many names Keras has given of each kind, which it counts on in this object; where
+    that cannot be told, an object that nothing reads."""
+    if why_without("layer-names"):
+        return {}
+    from keras.src.backend.common import global_state
+
+    counts: dict[str, int] = global_state.get_global_attribute(
+        "object_name_uids", defaultdict(int), set_to_default=True
+    )
+    return counts
 
 
 def optimizers_of(model: Any) -> list[Any]:

@@ -95,7 +95,7 @@ def step_operations(model: Any, batch: Any) -> float | None:
     backward; a multiplication with its addition counts as two. None if they cannot be counted.
     """
     from tfopt_core.diagnosis.matmul import operations_of
-    from tfopt_core.toolkit.step_graph import traced_step
+    from tfopt_core.toolkit.graphs import traced_step
 
     return operations_of(traced_step(model, batch).graph)
 

@@ -34,13 +34,14 @@ from tfopt_core.errors import PluginRefused, WorkloadError
 from tfopt_core.hooks.values import PrecisionPolicy
 from tfopt_core.private_api import FEATURES, all_missing, disabled_so_far
 from tfopt_core.scripts.fit_workload import FitWorkload
+from tfopt_core.toolkit import graphs
 from tfopt_core.training.callbacks import batch_callbacks, unset_initial_epoch
 from tfopt_core.training.checkpoints import state
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.input import sources
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
 from tfopt_core.training.loops.train_functions import why_no_loop
-from tfopt_core.training.model import graphs, loss_scaling, precision
+from tfopt_core.training.model import loss_scaling, precision
 from tfopt_core.training.model.layers import output_losses_weighed
 from tfopt_core.trials.dry_build import prepare
 from tfopt_core.workers.task import PrepareTask

@@ -17,7 +17,7 @@ from typing import Any
 from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.lazy import tf
 from tfopt_core.private_api import why_without
-from tfopt_core.toolkit.step_graph import StepGraph, optimized_graph
+from tfopt_core.toolkit.graphs import StepGraph, optimized_graph
 from tfopt_core.training.model.layers import nested_layers
 
 # The attributes of an op that name functions it calls.

@@ -23,7 +23,7 @@ from tfopt_core.diagnosis.step_rounds import TimedLoops
 from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.lazy import tf
 from tfopt_core.scripts.running import place_now
-from tfopt_core.toolkit.step_graph import StepGraph
+from tfopt_core.toolkit.graphs import StepGraph
 from tfopt_core.training.build import Built
 from tfopt_core.training.model.layers import frozen_share
 

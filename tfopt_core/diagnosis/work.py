@@ -30,7 +30,7 @@ from tfopt_core.hooks.installed.suggest import propose
 from tfopt_core.hooks.machine import available_memory_bytes
 from tfopt_core.private_api import disabled_so_far, why_without
 from tfopt_core.recipe.table import to_json
-from tfopt_core.toolkit.step_graph import StepGraph, traced_step
+from tfopt_core.toolkit.graphs import StepGraph, traced_step
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.job import Job

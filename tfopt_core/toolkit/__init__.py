@@ -9,6 +9,7 @@ from tfopt_core.hooks.plugin_class import number_or, size_in_words
 from tfopt_core.lazy import keras, np, tf
 from tfopt_core.private_api import why_without
 from tfopt_core.toolkit.batch_rule import RateRule, rate_factor, with_batch_size, with_scaled_rate
+from tfopt_core.toolkit.graphs import optimized_graph, traced_step
 from tfopt_core.toolkit.layer_graph import (
     TRAINED_PART,
     in_order,
@@ -19,7 +20,6 @@ from tfopt_core.toolkit.layer_graph import (
     with_members,
     without_members,
 )
-from tfopt_core.toolkit.step_graph import optimized_graph, traced_step
 from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.loops.report import loop_report
 from tfopt_core.training.model.layers import (

@@ -12,7 +12,7 @@ from tfopt_core.diagnosis.matmul import (
 )
 from tfopt_core.hooks.machine import Gpu
 from tfopt_core.testing import make_machine
-from tfopt_core.toolkit.step_graph import traced_step
+from tfopt_core.toolkit.graphs import traced_step
 
 
 def counted(model, x, y, loss="mse"):

@@ -7,7 +7,7 @@ import pytest
 from support.lazy_modules import keras, layers, tf
 
 from tfopt_core.diagnosis.step_graph import graph_findings
-from tfopt_core.toolkit.step_graph import StepGraph, optimized_graph, traced_step
+from tfopt_core.toolkit.graphs import StepGraph, optimized_graph, traced_step
 from tfopt_core.training.fit_monitor import with_data_loss
 from tfopt_core.training.model.layers import frozen_share
 

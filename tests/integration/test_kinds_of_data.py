@@ -5,6 +5,7 @@ import pytest
 from support.compared import epochs
 from support.in_process import train_here
 from support.lazy_modules import keras, tf
+from support.small_workloads import pydataset
 
 from tfopt_core import DataPlan, Workload
 from tfopt_core.data.lower import lower, lower_stages
@@ -37,14 +38,7 @@ def dataset(*arrays):
 
 
 def sequence():
-    class Halves(keras.utils.PyDataset):
-        def __len__(self):
-            return 2
-
-        def __getitem__(self, index):
-            return X[index::2], Y[index::2]
-
-    return Halves()
+    return pydataset(*((X[index::2], Y[index::2]) for index in range(2)))
 
 
 def examples():
@@ -90,15 +84,6 @@ def test_it_trains_in_the_right_number_of_steps(make, batch_size, steps, tmp_pat
     assert ("val_loss" in outcome.history) == validates
     assert all(np.isfinite(outcome.history["loss"]))
     assert len(outcome.history["loss"]) == EPOCHS
-
-
-def test_sample_weights_weigh(tmp_path):
-    """With all weight on examples that the model fits already, there is nothing to learn."""
-    weights = np.zeros(10, "float32")
-    _, outcome = train_here(
-        workload((X, Y, weights)), folder=tmp_path, epochs=1, batch_size=4
-    )  # fmt: skip
-    assert outcome.history["loss"] == (0.0,)
 
 
 @pytest.mark.thorough

@@ -186,15 +186,6 @@ def newest_history(folder):
     return newest.values["history"]
 
 
-@pytest.mark.thorough
-def test_a_finished_training_says_so_and_trains_nothing(finished):
-    names = names_in(finished / FOLDER)
-    done = tfopt("train", "recipe.toml", "--resume", cwd=finished)
-    assert done.code == 0, done.err
-    assert done.out.strip() == "the training is finished: 3 epochs"
-    assert names_in(finished / FOLDER) == names
-
-
 def test_the_model_of_a_finished_training_is_saved_without_training(project):
     done = tfopt("train", "recipe.toml", "--resume", "--save", "m.keras", cwd=project)
     assert done.code == 0, done.err

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from support.in_process import build_here
 from support.lazy_modules import keras, tf
+from support.small_workloads import pydataset
 from tfopt_model.adaptive_l2 import AdaptiveL2
 from tfopt_model.dropconnect import DropConnect
 from tfopt_precision.mixed_precision import MixedPrecision
@@ -231,21 +232,12 @@ def with_callbacks():
     )
 
 
-class Batches:
-    """Makes a PyDataset; Keras shuffles its batches by Python's own generator."""
-
-    def __new__(cls):
-        x, y = arrays()
-
-        class Data(keras.utils.PyDataset):
-            def __len__(self):
-                return 11
-
-            def __getitem__(self, index):
-                part = slice(index * BATCH, (index + 1) * BATCH)
-                return x[part], y[part]
-
-        return Data()
+def batches():
+    """A PyDataset, of which Keras shuffles the batches by Python's own generator."""
+    x, y = arrays()
+    return pydataset(
+        *((x[at : at + BATCH], y[at : at + BATCH]) for at in range(0, EXAMPLES, BATCH))
+    )
 
 
 @pytest.mark.thorough
@@ -257,7 +249,7 @@ class Batches:
         pytest.param(drawing_generator, (0,), BATCH, id="data that draw from NumPy"),
         # stopped after the third epoch, with the weights of the first: at each of these ends
         pytest.param(with_callbacks, (0, 1, 2, 3), BATCH, id="early stopping, reduced rates"),
-        pytest.param(lambda: make_workload(Batches()), (0,), None, id="a PyDataset"),
+        pytest.param(lambda: make_workload(batches()), (0,), None, id="a PyDataset"),
     ],
 )
 def test_whatever_has_a_state_goes_on(make, at, batch_size, tmp_path):
@@ -311,7 +303,7 @@ def test_a_callback_of_which_nothing_is_known_is_named(tmp_path):
 
 
 def test_data_that_remember_epochs_are_named(tmp_path):
-    data = Batches()
+    data = batches()
     type(data).on_epoch_end = lambda self: None
     notes = []
     run(

@@ -4,9 +4,10 @@ and who saves the model. No TensorFlow."""
 import attrs
 import pytest
 from support.fake_role import RUN
+from support.in_process import ended_with
 from support.measure_runs import make_request
 from support.real_process import make_project
-from support.report_results import make_prepared, make_run
+from support.report_results import make_plan, make_prepared, make_run
 
 from tfopt_core.commands import request as asking
 from tfopt_core.commands import training as once
@@ -26,8 +27,6 @@ from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 from tfopt_core.training.checkpoints.folder import Checkpoint, Writer, names_in
-from tfopt_core.trials.request import PluginPlan
-from tfopt_core.workers.spawn import ProcessOutcome
 from tfopt_core.workers.task import Failure, PrepareTask, RunTask
 
 
@@ -38,11 +37,6 @@ class Spread(Plugin):
     @hookimpl
     def configure_runtime(self, machine, recipe, options):
         return attrs.evolve(options, cluster=ClusterOptions(workers=2))
-
-
-SPREAD = PluginPlan(
-    name="spread", settings={}, asked={}, equivalence="exact", summary="", changes=()
-)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -57,13 +51,10 @@ class Times(Plugin):
 
 
 NOT_TIMED = 'the settings of plugin "times" were chosen without a loop that could not be timed'
-TIMES = PluginPlan(
-    name="times", settings={"steps": 1}, asked={"steps": "auto"}, equivalence="exact", summary="",
-    changes=(), search_notes=(NOT_TIMED,),
-)  # fmt: skip
-
-
-PLANS = {"spread": SPREAD, "times": TIMES}
+TIMES = make_plan(
+    "times", settings={"steps": 1}, asked={"steps": "auto"}, search_notes=(NOT_TIMED,)
+)
+PLANS = {"spread": make_plan("spread"), "times": TIMES}
 
 
 def runner(*, writes, fails=False):
@@ -79,9 +70,7 @@ def runner(*, writes, fails=False):
             message = Failure(error="E", message="lost", exit_code=3)
         if isinstance(task, RunTask) and task.save_to is not None and writes:
             task.save_to.write_text("new")
-        return ProcessOutcome(
-            message=message, cause=None, seconds=1.0, output_path=None, output_tail=""
-        )
+        return ended_with(message)
 
     return carry_out
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import attrs
 import pytest
+from support.failing_disk import Killed
 from support.in_process import ended_with
 from support.measure_runs import make_outcome, make_request
-from support.report_results import make_prepared
+from support.report_results import make_plan, make_prepared
 
 from tfopt_core.errors import DamagedMeasurement, InputError, PreparationFailed, StoreError
 from tfopt_core.hooks.diagnosis import Finding
@@ -22,7 +23,6 @@ from tfopt_core.recipe.model import MeasureSpec, QualitySpec, Recipe, TargetSpec
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
 from tfopt_core.training.messages import Block, EpochDone, RunReport, StepDone
-from tfopt_core.trials.request import PluginPlan
 from tfopt_core.workers.task import Failure, PrepareTask, ReplayTask, RunTask
 
 
@@ -105,8 +105,10 @@ class FakeRunner:
             plain = {"error": "E", "message": "no", "exit_code": 3}
             return ended_with(Failure(**{**plain, **self.prepare_error}))
         plans = tuple(
-            PluginPlan(name=p.name, settings={"threads": 4}, asked={"threads": "auto"},
-                       equivalence=self.equivalence, summary="", changes=())
+            make_plan(
+                p.name, settings={"threads": 4}, asked={"threads": "auto"},
+                equivalence=self.equivalence,
+            )
             for p in task.job.plugins
         )  # fmt: skip
         quality = task.job.recipe.measure.quality
@@ -127,9 +129,7 @@ FINDING = Finding(kind="runs-eagerly", detail="each step runs eagerly", place="t
 
 def prepared_before(request, training_seconds):
     """What a first contact knows before it measures: both dry builds."""
-    plan = PluginPlan(
-        name="p", settings={"threads": 4}, asked={}, equivalence="exact", summary="", changes=()
-    )
+    plan = make_plan("p", settings={"threads": 4})
     prepared = make_prepared(
         plugins=(plan,), epochs=2, steps_per_epoch=10,
         validation_examples=100, training_seconds=training_seconds, findings=(FINDING,),
@@ -388,10 +388,6 @@ def stopped_at(count, error=KeyboardInterrupt):
         return 10.0
 
     return wall
-
-
-class Killed(BaseException):
-    """Stands in for the end of the process: nothing after it is carried out."""
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, Killed])

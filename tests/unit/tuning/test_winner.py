@@ -144,11 +144,9 @@ pytest.importorskip("optuna", reason="the tune extra is not installed")
 
 
 def test_the_paths_of_a_winner_that_is_written_elsewhere_start_where_the_recipe_lies(tmp_path):
-    workload = WorkloadSpec(factory="train.py:build")
-    recipe = Recipe(name="r", workload=workload, path=tmp_path / "recipe.toml")
-    proof = proof_recipe(
-        recipe, make_tuned(stack=(plugin("cache"),)), path=tmp_path / "out" / "x.toml", seconds=60.0
-    )
+    tuned = make_tuned(stack=(plugin("cache"),))
+    path = tmp_path / "out" / "x.toml"
+    proof = proof_recipe(recipe(tmp_path), tuned, path=path, seconds=60.0)
     assert proof.directory == tmp_path
     assert proof.path.name == "x.toml"
 

@@ -12,8 +12,6 @@ from tfopt_training.gradient_accumulation import GradientAccumulation
 
 from tfopt_core import Workload
 
-pytestmark = pytest.mark.tensorflow
-
 WORDS = np.random.default_rng(0).integers(1, 20, (40, 6)).astype("int32")
 LABELS = np.random.default_rng(1).integers(0, 3, 40).astype("int32")
 WEIGHTS = np.random.default_rng(2).random(40).astype("float32")

@@ -1,7 +1,5 @@
 """Kinds of fits that stacks trained otherwise once: each is as in plain Keras, or refused."""
 
-from __future__ import annotations
-
 import functools
 import textwrap
 

@@ -11,8 +11,6 @@ from tfopt_data.frozen_features import FrozenFeatures
 from tfopt_core import DataPlan, Workload
 from tfopt_core.plugins import PluginRefused
 
-pytestmark = pytest.mark.tensorflow
-
 EPOCHS, BATCH_SIZE, SEED = 3, 16, 5
 PICTURES = np.random.default_rng(1).integers(0, 256, (70, 8, 8, 3)).astype("uint8")
 LABELS = (PICTURES.mean((1, 2, 3)) > 127.5).astype("int32")

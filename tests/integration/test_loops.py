@@ -25,8 +25,6 @@ from tfopt_core.training.fit import train
 from tfopt_core.training.loops.report import Loop
 from tfopt_core.training.loops.train_functions import made_function
 
-pytestmark = pytest.mark.tensorflow
-
 # 101 examples in batches of 8 are 12 whole batches and one of 5; 4 and 5 steps do not divide 13.
 EXAMPLES, BATCH_SIZE, STEPS, EPOCHS = 101, 8, 13, 3
 CHUNKED, CHUNKED_XLA = Chunked(steps=4, xla=False), Chunked(steps=5, xla=True)

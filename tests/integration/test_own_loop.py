@@ -88,9 +88,6 @@ def losses_of(epochs: int = 2, validation: bool = False) -> list[float]:
     return losses
 
 
-pytestmark = pytest.mark.tensorflow
-
-
 def test_updates_in_a_graph_are_counted_as_often_as_they_run(tmp_path):
     with watched(tmp_path) as own:
         model, optimizer = network(), keras.optimizers.SGD()

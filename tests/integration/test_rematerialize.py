@@ -14,8 +14,6 @@ from tfopt_model.segments import pieces_of
 from tfopt_core import Workload
 from tfopt_core.testing import make_run
 
-pytestmark = pytest.mark.tensorflow
-
 PICTURES = np.random.default_rng(0).random((16, 4, 4, 3), "float32")
 LABELS = np.random.default_rng(1).integers(0, 3, 16).astype("int32")
 

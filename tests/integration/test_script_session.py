@@ -36,8 +36,6 @@ from tfopt_core.trials.replay import replay
 from tfopt_core.trials.request import Variant
 from tfopt_core.workers.task import ReplayTask
 
-pytestmark = pytest.mark.tensorflow
-
 SEED = 5
 
 

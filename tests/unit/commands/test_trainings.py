@@ -7,7 +7,7 @@ from support.fake_role import RUN
 from support.in_process import ended_with
 from support.measure_runs import make_request
 from support.real_process import make_project
-from support.report_results import make_plan, make_prepared, make_run
+from support.report_results import make_plan, make_prepared, make_run, show
 
 from tfopt_core.commands import request as asking
 from tfopt_core.commands import training as once
@@ -25,6 +25,7 @@ from tfopt_core.hooks.machine import Gpu
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
+from tfopt_core.report.training import render_resume_point
 from tfopt_core.testing import make_machine
 from tfopt_core.training.checkpoints.folder import Checkpoint, Writer, names_in
 from tfopt_core.workers.task import Failure, PrepareTask, RunTask
@@ -237,6 +238,11 @@ def test_it_goes_on_from_the_newest(request_of, folder):
     kept = open_checkpoints(request_of(), folder, resume=True)
     assert (kept.start, kept.epochs) == ("checkpoint-000002.tfopt", 2)
     assert kept.moved == kept.damaged == ()
+    (folder / kept.start).write_bytes(b"damaged")
+    kept = open_checkpoints(request_of(), folder, resume=True)
+    assert (kept.start, kept.epochs) == ("checkpoint-000001.tfopt", 1)
+    assert kept.damaged == ("checkpoint-000002.tfopt",)
+    assert "checkpoint-000002.tfopt is damaged and was passed" in show(render_resume_point(kept))
 
 
 @pytest.mark.parametrize(

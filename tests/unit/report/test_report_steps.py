@@ -187,6 +187,7 @@ def test_facts_and_warnings_are_shown():
     for part in ("421,642 trainable", "5 epochs of 1,875 steps, batch size 32", "val_accuracy, "
                  "higher is better; 10,000 validation examples", "- no GPU was found"):  # fmt: skip
         assert part in text
+    assert "no metric that is known to be better high, or low" in plan(quality_metric="")
 
 
 def test_a_loop_of_the_scripts_own_has_no_epochs_and_no_metric():

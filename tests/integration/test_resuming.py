@@ -24,8 +24,6 @@ from tfopt_core.training.fit import train
 from tfopt_core.training.job import CheckpointConfig
 from tfopt_core.training.messages import Note
 
-pytestmark = pytest.mark.tensorflow
-
 EPOCHS, BATCH, EXAMPLES = 3, 8, 84  # 11 steps an epoch, the last one of 4 examples
 
 
@@ -283,34 +281,32 @@ def drawing_in_the_step():
     ))  # fmt: skip
 
 
-def test_random_ops_whose_state_no_checkpoint_holds_are_named(tmp_path):
-    notes = []
-    run(tmp_path, drawing_in_the_step, config=CheckpointConfig(folder=tmp_path / "c"), notes=notes)
-    [note] = [message.text for message in notes if isinstance(message, Note)]
-    assert "draws random numbers by RandomUniform" in note
-
-
-def test_a_callback_of_which_nothing_is_known_is_named(tmp_path):
+def with_a_callback():
     class Mine(keras.callbacks.Callback):
         pass
 
-    notes = []
-    run(
-        tmp_path, lambda: traced_soon(callbacks=lambda: [Mine()]),
-        config=CheckpointConfig(folder=tmp_path / "c"), notes=notes,
-    )  # fmt: skip
-    assert "callback Mine" in next(m.text for m in notes if isinstance(m, Note))
+    return traced_soon(callbacks=lambda: [Mine()])
 
 
-def test_data_that_remember_epochs_are_named(tmp_path):
+def remembering_epochs():
     data = batches()
     type(data).on_epoch_end = lambda self: None
-    notes = []
-    run(
-        tmp_path, lambda: traced_soon(data), config=CheckpointConfig(folder=tmp_path / "c"),
-        notes=notes, batch_size=None,
-    )  # fmt: skip
-    assert "on_epoch_end of the data" in next(m.text for m in notes if isinstance(m, Note))
+    return traced_soon(data)
+
+
+@pytest.mark.parametrize(
+    ("make", "batch_size", "said"),
+    [
+        (drawing_in_the_step, BATCH, "draws random numbers by RandomUniform"),
+        (with_a_callback, BATCH, "callback Mine"),
+        (remembering_epochs, None, "on_epoch_end of the data"),
+    ],
+)
+def test_what_no_checkpoint_holds_is_named(make, batch_size, said, tmp_path):
+    config, notes = CheckpointConfig(folder=tmp_path / "c"), []
+    run(tmp_path, make, config=config, notes=notes, batch_size=batch_size)
+    [note] = [message.text for message in notes if isinstance(message, Note)]
+    assert said in note
 
 
 def test_a_process_that_does_not_write_leaves_no_file(tmp_path):

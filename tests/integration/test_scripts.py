@@ -108,12 +108,29 @@ def test_a_script_that_cannot_be_measured_is_bad_input_with_its_cause(tmp_path, 
     assert not list(tmp_path.glob("*.toml"))
 
 
+# Goes on from the weights of the last run if these lie in the working folder.
+RESUMES = """
+import pathlib
+import keras
+import numpy as np
+
+keras.utils.set_random_seed(1)
+x = np.random.default_rng(0).normal(size=(512, 4)).astype("float32")
+layers = [keras.layers.Dense(8, activation="relu"), keras.layers.Dense(1)]
+model = keras.Sequential([keras.Input((4,)), *layers])
+model.compile("sgd", "mse")
+if pathlib.Path("last.weights.h5").exists():
+    model.load_weights("last.weights.h5")
+model.fit(x, x.sum(axis=1, keepdims=True), epochs=2, verbose=0)
+model.save_weights("last.weights.h5")
+"""
 STACK = ("[[plugins]]", 'use = "chunked"', "steps = 2", "xla = false")
 
 
 @pytest.mark.thorough
 def test_runs_are_kept_apart_from_the_folder_and_from_each_other(tmp_path):
-    script = placed(tmp_path, "bad/resumes_if_saved")
+    script = tmp_path / "script.py"
+    script.write_text(RESUMES)
     recipe = recipe_for(script, *STACK, "[measure]", "pairs = 4", 'attribution = "off"')
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     apply = ("apply", recipe, "-q", "--json", "results.json")

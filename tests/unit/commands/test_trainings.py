@@ -100,18 +100,18 @@ def test_whoever_saves_the_model_says_where(trained, tmp_path, cluster):
     assert saved_to.read_text() == "new"
 
 
-def test_a_worker_that_saved_nothing_does_not_claim_the_file_of_another(trained, tmp_path):
+@pytest.mark.parametrize(
+    ("how", "ok"),
+    [({"cluster": True, "writes": False}, True),
+     ({"cluster": False, "writes": True, "fails": True}, False)],
+    ids=["another worker", "failed"],
+)  # fmt: skip
+def test_a_training_that_saved_nothing_does_not_claim_the_file_of_another(
+    trained, tmp_path, how, ok
+):
     (tmp_path / "m.keras").write_text("old")
-    run, saved_to = trained(cluster=True, writes=False)
-    assert run.ok
-    assert saved_to is None
-    assert (tmp_path / "m.keras").read_text() == "old"
-
-
-def test_a_training_that_failed_saved_nothing(trained, tmp_path):
-    (tmp_path / "m.keras").write_text("old")
-    run, saved_to = trained(cluster=False, writes=True, fails=True)
-    assert not run.ok
+    run, saved_to = trained(**how)
+    assert run.ok is ok
     assert saved_to is None
     assert (tmp_path / "m.keras").read_text() == "old"
 

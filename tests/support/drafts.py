@@ -83,6 +83,4 @@ def names(stack: Draft) -> list[str]:
 
 
 NO_GPU = PluginRefused("no GPU", "c")
-SLOWER = {
-    ("a",): about(10.5, 30), ("b",): about(10, 20), ("c",): NO_GPU, ("b", "c"): NO_GPU,
-}  # fmt: skip
+SLOWER = {("a",): about(10.5, 30), ("b",): about(10, 20), ("c",): NO_GPU, ("b", "c"): NO_GPU}

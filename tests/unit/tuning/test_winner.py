@@ -69,12 +69,11 @@ def test_tuned_options_stand_in_the_workload_with_what_they_replace(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "baseline"),
     [
-        ({"options": {"units": 8}, "batch_size": 32},
-         {"batch_size": 32, "options": {"units": 8}}),
+        ({"options": {"units": 8}, "batch_size": 32}, {"batch_size": 32, "options": {"units": 8}}),
         ({"batch_size": 32}, {"batch_size": 32, "defaults": ["units"]}),
         ({}, {"defaults": ["units", "batch_size"]}),
     ],
-)  # fmt: skip
+)
 def test_the_baseline_of_the_written_recipe_is_the_training_as_it_was(changes, baseline, tmp_path):
     before = recipe(tmp_path, factory="mine.py:build", **changes)
     before = attrs.evolve(before, measure=attrs.evolve(before.measure, seconds=8.0))

@@ -1,4 +1,4 @@
-"""Run `tfopt apply SCRIPT` for each script in tests/integration/scripts.
+"""Run `tfopt apply SCRIPT` for each script in benchmarks/cases and tests/integration/scripts.
 
     .venv/bin/python benchmarks/scripts.py [NAME ...] [--smoke]
 
@@ -21,6 +21,8 @@ from typing import Any
 import attrs
 from options import make_parser
 
+CASES = Path(__file__).parent / "cases"
+# Those that tests run too.
 SCRIPTS = Path(__file__).parents[1] / "tests" / "integration" / "scripts"
 # To check that it runs: the smallest script, and few short pairs.
 SMOKE_SCRIPT, SMOKE_OPTIONS = "eager_tiny", ("--pairs", "4", "--seconds", "1")
@@ -79,7 +81,7 @@ def main() -> None:
     arguments = parser.parse_args()
     names = [SMOKE_SCRIPT] if arguments.smoke else arguments.names
     options = SMOKE_OPTIONS if arguments.smoke else ()
-    scripts = sorted(SCRIPTS.glob("*.py"))
+    scripts = [path for place in (CASES, SCRIPTS) for path in sorted(place.glob("*.py"))]
     print(f"{'script':<22} {'verdict':<16} {'interval':<24} {'seconds':>7}  stack")
     for script in scripts:
         if not names or script.stem in names:

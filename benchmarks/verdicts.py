@@ -32,9 +32,8 @@ import attrs
 from options import make_parser, output, positive
 from pacing import OutOfTime, say
 from peers.course import Store
-from scripts import SCRIPTS, SMOKE_OPTIONS, SMOKE_SCRIPT
+from scripts import CASES, SCRIPTS, SMOKE_OPTIONS, SMOKE_SCRIPT
 
-CASES = Path(__file__).parent / "cases"
 # The bars, as promises to users: they do not follow the code.
 DUE_SECONDS, STARTS, DUE_OF_WHOLE = 120.0, 12, 240.0
 WIDTHS = {"idle": 0.06, "busy": 0.09}
@@ -82,7 +81,7 @@ TRAININGS = {
     "quickstart": Training(),
     "tabular-preprocessing": Training(),
     "sequential_fashion": Training(
-        file=SCRIPTS / "sequential_fashion.py",
+        file=CASES / "sequential_fashion.py",
         changes={"[:2500]": "[:10000]", "epochs = 3": "epochs = 80"},
     ),
     "functional_tfdata": Training(
@@ -93,14 +92,14 @@ TRAININGS = {
         file=SCRIPTS / "vae_fashion.py", changes={"[:2000]": "[:10000]", "epochs=3": "epochs=80"}
     ),
     "text_vectorized": Training(
-        file=SCRIPTS / "text_vectorized.py", changes={"epochs=5": "epochs=80"}
+        file=CASES / "text_vectorized.py", changes={"epochs=5": "epochs=80"}
     ),
     "generator": Training(file=CASES / "generator.py", changes={"epochs=8": "epochs=40"}),
     "augmented_folder": Training(
         file=CASES / "augmented_folder.py", changes={"epochs=10": "epochs=40"}
     ),
 }
-SMOKE = {SMOKE_SCRIPT: Training(file=SCRIPTS / f"{SMOKE_SCRIPT}.py")}
+SMOKE = {SMOKE_SCRIPT: Training(file=CASES / f"{SMOKE_SCRIPT}.py")}
 
 
 @contextmanager

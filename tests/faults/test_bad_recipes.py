@@ -151,13 +151,6 @@ def test_a_name_that_no_file_can_have_is_bad_input(words, tmp_path):
     check_lines(tfopt_here(*words, cwd=project))
 
 
-def test_debug_shows_the_traceback_of_bad_input(tmp_path):
-    done = applied(tmp_path, GOOD.replace("prefetch", "prefecth"), "--debug")
-    assert done.code == 2
-    assert "Traceback" in done.err
-    assert "RecipeError" in done.err
-
-
 @pytest.mark.promise(36, injected="the environment, with a TensorFlow that cannot be imported")
 @pytest.mark.parametrize("command", mostly_thorough(["apply", "train", "plan"], ["apply"]))
 @pytest.mark.parametrize(

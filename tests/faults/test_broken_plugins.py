@@ -129,10 +129,7 @@ def test_an_installed_plugin_that_no_recipe_names_is_never_imported(command, tmp
     site = with_plugin(tmp_path, "other")
     # the recipe's own mistake ends the command after every plugin that it names was imported
     project = tiny_project(tmp_path / "project")
-    done = tfopt(
-        command, "recipe.toml", "--set", "plugins.prefetch.size=1",
-        cwd=project, site=site,
-    )  # fmt: skip
+    done = tfopt(command, "recipe.toml", "--set", "plugins.prefetch.size=1", cwd=project, site=site)
     assert done.code == 2
     assert "unknown setting" in done.err
     assert not (site / "other_module_was_imported").exists()

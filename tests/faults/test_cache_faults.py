@@ -13,7 +13,7 @@ from support.real_process import (
     wait_until,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 # What a measured run with the cache, not a replay or the dry build, writes of it.
 CACHE_OF_A_RUN = ".tfopt/**/[0-9][0-9]-[0-9]-full/**/cache-train/*"
@@ -72,7 +72,6 @@ def cache_files(project: Path) -> list[Path]:
     return [path for path in project.glob(".tfopt/**/cache-train/*") if path.is_file()]
 
 
-@pytest.mark.thorough
 @pytest.mark.promise(10, injected="RLIMIT_FSIZE in the run, below the size of its cache")
 def test_disk_that_fills_up_fails_the_run_and_leaves_no_cache_behind(project: Path) -> None:
     (project / "full").touch()
@@ -83,7 +82,6 @@ def test_disk_that_fills_up_fails_the_run_and_leaves_no_cache_behind(project: Pa
     assert cache_files(project) == []
 
 
-@pytest.mark.thorough
 @pytest.mark.promise(11, injected="SIGKILL in the first epoch")
 def test_after_a_kill_while_the_cache_fills_nothing_is_left_and_the_next_run_is_unaffected(project):
     (project / "slow").write_text(CACHE_OF_A_RUN)
@@ -100,7 +98,6 @@ def test_after_a_kill_while_the_cache_fills_nothing_is_left_and_the_next_run_is_
     assert "on disk, after map_examples: decode" in " ".join(done.out.split())
 
 
-@pytest.mark.thorough
 @pytest.mark.promise(41, injected="SIGKILL of tfopt, then junk in the files of the run's cache")
 def test_a_resumed_run_reads_nothing_that_it_finds_in_its_cache(project: Path) -> None:
     (project / "slow").write_text(CACHE_OF_A_RUN)

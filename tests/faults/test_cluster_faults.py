@@ -4,7 +4,6 @@ import contextlib
 import json
 import re
 import signal
-import socket
 
 import psutil
 import pytest
@@ -68,21 +67,19 @@ def worker_environment(index, addresses):
 
 @pytest.fixture(scope="module")
 def waiting(tmp_path_factory):
-    """Three first workers by name, at once since they mostly wait: "alone" waits for a second one
-    in vain, the port of "taken" is taken, and the parent of "killed" is killed while it waits.
+    """Two first workers by name, at once since they mostly wait: "alone" waits for a second one in
+    vain, and the parent of "killed" is killed while it waits.
 
     How each ended, what it printed and the addresses; and what of "killed" was there before.
     """
     projects = {
         name: make_project(tmp_path_factory.mktemp(name), RECIPE, tiny=TINY.format(says="pass"))
-        for name in ("alone", "taken", "killed")
+        for name in ("alone", "killed")
     }
     addresses = {name: free_addresses(2) for name in projects}
     short = ("--set", f"plugins.multi-worker.join_seconds={JOIN_SECONDS}")
     processes = {}
     with contextlib.ExitStack() as stack:
-        port = int(addresses["taken"][0].rpartition(":")[2])
-        stack.enter_context(socket.create_server(("127.0.0.1", port)))
         for name, project in projects.items():
             processes[name] = stack.enter_context(
                 started(
@@ -136,14 +133,6 @@ def test_a_worker_that_never_comes_is_named_within_the_limit(waiting):
     assert code == 3
     missing = f"worker 1 ({addresses[1]})"
     assert f"the training failed: {missing} did not come within {JOIN_SECONDS} s" in out
-
-
-@pytest.mark.promise(39, injected="a socket on the worker's port")
-def test_a_port_that_is_taken_is_an_error_before_anybody_waits(waiting):
-    code, out, addresses = waiting[0]["taken"]
-    assert code == 3
-    port = addresses[0].rpartition(":")[2]
-    assert f"worker 0: the port {port} is taken by another process" in out
 
 
 def test_a_process_that_waits_for_others_dies_with_its_parent(waiting):

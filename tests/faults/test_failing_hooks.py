@@ -9,6 +9,8 @@ from support.real_process import TINY, make_distribution, make_project, tiny_pro
 
 from tfopt_core.commands.main import run
 
+pytestmark = pytest.mark.tensorflow
+
 # Raises in the place that its setting names, and keeps to the contract elsewhere.
 FAILS = '''
     import attrs
@@ -72,7 +74,6 @@ def here(site, tmp_path, monkeypatch):
 @pytest.mark.promise(
     25, injected="hooks that are called before the first run raise, return a dict, exit"
 )
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("how", "said"),
     [
@@ -101,7 +102,6 @@ def test_a_hook_that_fails_before_the_first_run_ends_the_command(hook, how, said
 
 @pytest.mark.thorough
 @pytest.mark.promise(25, injected="a hook of a run raises")
-@pytest.mark.tensorflow
 def test_a_hook_that_raises_in_a_run_fails_that_variant_only(here, capsys):
     code = here("apply", "recipe.toml", "--set", "plugins.fails.where=on_epoch_end", "-q")
     printed = capsys.readouterr()
@@ -135,7 +135,6 @@ FACTORIES = {
 }
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(("code", "said"), FACTORIES.values(), ids=FACTORIES)
 def test_a_factory_that_is_wrong_is_bad_input(code, said, here, tmp_path, capsys, monkeypatch):
     (tmp_path / "other.py").write_text(textwrap.dedent(code))
@@ -153,7 +152,6 @@ def test_a_factory_that_is_wrong_is_bad_input(code, said, here, tmp_path, capsys
 
 
 @pytest.mark.promise(16, injected="a loss of nan, a learning rate of 1e9")
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("change", "epoch"),
     [

@@ -207,9 +207,7 @@ def test_a_variant_that_dies_is_named_with_its_signal_and_keeps_no_timing(tmp_pa
         tmp_path / "site", "deadly", {"dies": "deadly_module:Dies"}, deadly_module=DIES
     )
     project = tiny_project(tmp_path / "project", plugin="dies", pairs=8)
-    done = tfopt(
-        "apply", "recipe.toml", "--json", "out.json", cwd=project, site=site,
-    )  # fmt: skip
+    done = tfopt("apply", "recipe.toml", "--json", "out.json", cwd=project, site=site)
     assert done.code == 3, done.err
     data = json.loads((project / "out.json").read_text())
     baseline = [run for run in data["runs"] if run["variant"] == "baseline"]

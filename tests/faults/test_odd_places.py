@@ -201,9 +201,7 @@ def test_commands_work_on_one_cpu(tmp_path):
         ["apply", "recipe.toml", "--json", "out.json"],
     )  # fmt: skip
     with one_cpu():
-        ended = {
-            words[0]: tfopt(*words, cwd=project) for words in commands
-        }  # fmt: skip
+        ended = {words[0]: tfopt(*words, cwd=project) for words in commands}
     for word, done in ended.items():
         assert done.code == 0, (word, done.err)
         assert "Traceback" not in done.err, word

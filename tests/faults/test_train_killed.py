@@ -35,9 +35,7 @@ RECIPE = f"""
 
 
 def command(folder):
-    return (
-        "train", "recipe.toml", "--resume", "--checkpoints", folder, "--seed", "5",
-    )  # fmt: skip
+    return ("train", "recipe.toml", "--resume", "--checkpoints", folder, "--seed", "5")
 
 
 def to_the_end(project, folder):

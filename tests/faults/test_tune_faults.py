@@ -57,16 +57,6 @@ def test_memory_that_runs_out_in_a_trial_ends_that_trial_and_others_are_made(fou
     assert trial_of(found, "prefetch")["outcome"] not in ("out of memory", "failed")
 
 
-@pytest.mark.promise(41, injected="the file of earlier searches is overwritten")
-def test_a_damaged_log_of_searches_is_named_and_ends_the_next_one(place, found):
-    project, site = place
-    (project / ".tfopt" / "tune" / "searches.sqlite").write_bytes(b"no database at all, " * 400)
-    done = tfopt(*SEARCH, cwd=project, site=site)
-    assert done.code == 3
-    assert 'searches.sqlite" is damaged' in done.err
-    assert "Traceback" not in done.err
-
-
 # Two on one storage share its trials
 
 RECIPE = """

@@ -118,9 +118,10 @@ def test_the_output_of_every_run_is_in_its_file_and_not_in_the_summary(applied):
     assert "THE WORKLOAD SPEAKS" not in applied.err
 
 
-def test_runs_leave_nothing_but_their_output(applied):
+def test_runs_leave_nothing_but_their_output_and_results_stay_out_of_git(applied):
     kept = {path.name for path in (applied.project / ".tfopt" / "runs").rglob("*.*")}
     assert kept == {"output.txt"}
+    assert (applied.project / ".tfopt" / ".gitignore").read_text() == "*\n"
 
 
 def test_the_summary_names_the_verdict_and_every_plugin(applied):
@@ -154,10 +155,6 @@ def test_a_secret_of_the_environment_is_nowhere_in_what_is_kept_or_printed(appli
             content = path.read_bytes()
             assert SECRET.encode() not in content, path
             assert b"FOO_TOKEN" not in content, path
-
-
-def test_results_stay_out_of_git(applied):
-    assert (applied.project / ".tfopt" / ".gitignore").read_text() == "*\n"
 
 
 @pytest.mark.thorough

@@ -38,8 +38,6 @@ from tfopt_core.trials.processes import Processes, ReplayFailed
 from tfopt_core.trials.request import Variant
 from tfopt_core.workers.fork import ForkRunner
 
-pytestmark = pytest.mark.tensorflow
-
 # Small networks on 90 points in batches of 8, the last one of 2.
 POINTS = """
     import numpy as np

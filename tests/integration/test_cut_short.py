@@ -36,7 +36,6 @@ def small_workload(**changes):
 
 
 @pytest.mark.thorough
-@pytest.mark.tensorflow
 def test_a_cut_run_ends_within_an_epoch_and_validates_twice(tmp_path):
     counts = Counts()
     built = build_here(small_workload(), counts, folder=tmp_path, epochs=EPOCHS)
@@ -57,7 +56,6 @@ def test_a_cut_run_ends_within_an_epoch_and_validates_twice(tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("validation", [True, False])
 def test_what_callbacks_do_between_epochs_is_no_step_and_no_validation(tmp_path, validation):
     class Slow(keras.callbacks.Callback):
@@ -75,7 +73,6 @@ def test_what_callbacks_do_between_epochs_is_no_step_and_no_validation(tmp_path,
     assert outcome.setup_seconds + timed + sum(outcome.edge_seconds) <= bound
 
 
-@pytest.mark.tensorflow
 def test_a_cut_run_that_diverged_is_no_sample(tmp_path):
     built = build_here(
         small_workload(optimizer=lambda: keras.optimizers.SGD(1e30)), folder=tmp_path, epochs=2

@@ -22,7 +22,7 @@ from tfopt_core import DataPlan
 from tfopt_core.data.lower import lower
 from tfopt_core.testing import make_run, stack_of
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 EXAMPLES = 200
 # Starts a service of one worker and waits. The sleeper that it forks keeps the other end of the

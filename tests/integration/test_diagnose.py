@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 from cattrs import structure
-from support.in_process import carry_out_here
+from support.in_process import carry_out_here, ended_with
 from support.real_process import Done, make_distribution, make_project
 
 from tfopt_core.commands.main import run
@@ -18,7 +18,6 @@ from tfopt_core.diagnosis.results import Diagnosed, PartsMeasured, PluginAsked
 from tfopt_core.diagnosis.step_parts import RecordingLimits
 from tfopt_core.errors import PreparationFailed
 from tfopt_core.training.messages import Message
-from tfopt_core.workers.spawn import ProcessOutcome
 
 pytestmark = pytest.mark.slow
 
@@ -174,12 +173,6 @@ def test_plugins_that_fail_are_named_and_harm_nobody(baseline):
     assert "Gave no answer" in baseline[0].out
 
 
-def test_a_workload_that_cannot_be_built_is_an_error_with_its_line(tmp_path, quick, capsys):
-    broken = make_project(tmp_path, RECIPE, slow="def build():\n    raise ValueError('no data')")
-    assert run(["diagnose", str(broken / "recipe.toml")]) == 2
-    assert "recipe.toml:3: workload.factory:" in capsys.readouterr().err
-
-
 def request_for(project: Path):
     from tfopt_core.commands.request import make_request
 
@@ -196,10 +189,7 @@ class Dies:
     def __call__(self, task, environment, tell):
         for message in self.messages:
             tell(message)
-        return ProcessOutcome(
-            message=None, cause="was killed by SIGABRT", seconds=1.0, output_path=None,
-            output_tail="Fatal Python error: Aborted",
-        )  # fmt: skip
+        return ended_with(cause="was killed by SIGABRT")
 
 
 def test_a_plugin_that_takes_the_process_with_it_leaves_what_was_measured(baseline, project):

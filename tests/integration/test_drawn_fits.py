@@ -1,7 +1,5 @@
 """Drawn trainings are the same under stacks as in plain Keras, and a wrong one would be seen."""
 
-from __future__ import annotations
-
 import itertools
 
 import attrs

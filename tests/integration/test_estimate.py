@@ -23,8 +23,6 @@ from tfopt_core.trials.epoch_ends import waiting_seconds
 from tfopt_core.trials.step_timing import time_steps
 from tfopt_core.workers.task import PrepareTask
 
-pytestmark = pytest.mark.tensorflow
-
 X = np.random.default_rng(0).normal(size=(40, 3)).astype("float32")
 
 

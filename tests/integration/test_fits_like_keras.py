@@ -1,7 +1,5 @@
 """Kinds of fits that stacks trained otherwise once: each is as in plain Keras, or refused."""
 
-from __future__ import annotations
-
 import functools
 import textwrap
 
@@ -44,6 +42,10 @@ def network(optimizer="adam", **compiled):
     model = keras.Sequential([keras.Input((6,)), *layers])
     model.compile(optimizer, "mse", metrics=["mae"], **compiled)
     return model
+
+def cached(draws):
+    data = slices((x, y)).map(lambda a, b: (a * draws.uniform(()), b)).batch(8)
+    return data.map(lambda a, b: (a * 2, b)).cache()
 
 def generator():
     for start in range(0, 40, 8):
@@ -98,8 +100,7 @@ KINDS = {
             else:
                 model.layers[1].rate = 0.5
         for name in ("optimizer", "momentum", "factor", "rate"):
-            layers = [Wide(name="wide"), keras.layers.Dropout(0.0), keras.layers.Dense(1)]
-            model = keras.Sequential([keras.Input((6,)), *layers])
+            model = sequential(Wide(name="wide"), keras.layers.Dropout(0.0))
             model.compile(keras.optimizers.SGD(0.01, momentum=0.1), "mse")
             data = slices((x, y)).batch(8)
             fit(f"{name} 1", model, data.take(2), epochs=2)
@@ -110,8 +111,7 @@ KINDS = {
             fit(f"{name} 4", model, data, epochs=2)
     """,
     "a step that draws, on an unknown number of batches": """
-        noise = keras.layers.Lambda(lambda x: x + tf.random.normal(tf.shape(x)))
-        model = keras.Sequential([keras.Input((6,)), noise, keras.layers.Dense(1)])
+        model = sequential(Jitter())
         model.compile("sgd", "mse")
         fit("fit", model, slices((x, y)).filter(lambda x, y: True).batch(8), epochs=3)
     """,
@@ -127,8 +127,7 @@ KINDS = {
     """,
     "noise in a step that XLA compiles, within a strategy of the script's own": """
         with tf.distribute.MirroredStrategy(["/cpu:0"]).scope():
-            noise = keras.layers.GaussianNoise(0.3, seed=4)
-            model = keras.Sequential([keras.Input((6,)), noise, keras.layers.Dense(1)])
+            model = sequential(keras.layers.GaussianNoise(0.3, seed=4))
             model.compile("sgd", "mse", steps_per_execution=3, jit_compile=True)
         fit("fit", model, slices((x, y)).batch(8), epochs=2)
     """,
@@ -198,10 +197,7 @@ KINDS = {
         fit("fit 4", model, one, epochs=2, validation_data=three)
         fit("fit 5", model, three, epochs=2)
         draws = tf.random.Generator.from_seed(3)
-        def drawn():
-            data = slices((x, y)).map(lambda a, b: (a * draws.uniform(()), b)).batch(8)
-            return data.map(lambda a, b: (a * 2, b)).cache()
-        four, five = drawn(), drawn()
+        four, five = cached(draws), cached(draws)
         fit("fit 6", model, four, epochs=2)
         fit("fit 7", model, four, epochs=2)
         note("evaluate before", model.evaluate(five, verbose=0))
@@ -244,11 +240,8 @@ KINDS = {
             fit(f"fit 3 {compiled}", model, x, y, batch_size=8, shuffle=False)
     """,
     "draws by TensorFlow, and data that not every loop trains on": """
-        class Noise(keras.layers.Layer):
-            def call(self, x, training=False):
-                return x + tf.random.normal(tf.shape(x), stddev=0.5) if training else x
         for size in (6, 8):
-            model = keras.Sequential([keras.Input((6,)), Noise(), keras.layers.Dense(1)])
+            model = sequential(Jitter())
             model.compile("sgd", "mse")
             fit(f"arrays {size}", model, x, y, batch_size=size, epochs=2)
             fit(f"data set {size}", model, slices((x, y)).batch(8).unbatch().batch(8), epochs=2)
@@ -266,26 +259,16 @@ KINDS = {
     """,
     "class weights, which leave out the class of some examples": """
         classes = (np.arange(43) % 3).astype("float32")
-        class Batches(keras.utils.PyDataset):
-            def __len__(self):
-                return 5
-            def __getitem__(self, index):
-                rows = slice(8 * index, 8 * index + 8)
-                return x[rows], classes[rows]
         weights = dict(class_weight={0: 2.0, 1: 3.0}, epochs=2, shuffle=False)
         model, data = network(), slices((x, y)).map(lambda a, b: (a * 2, b)).batch(8)
         fit("data set", model, data, **weights)
         fit("arrays", model, x, classes, batch_size=8, **weights)
-        fit("PyDataset", model, Batches(), **weights)
+        fit("PyDataset", model, Batches(x, classes, size=8), **weights)
         fit("refused", model, x, classes, sample_weight=classes, **weights)
     """,
     "a layer that draws, in fits of other sizes": """
-        class Draw(keras.layers.Layer):
-            def call(self, rows, training=False):
-                return rows + tf.random.normal(tf.shape(rows)) if training else rows
         def drawing():
-            layers = [keras.Input((6,)), keras.layers.Dense(4), Draw(), keras.layers.Dense(1)]
-            model = keras.Sequential(layers)
+            model = sequential(keras.layers.Dense(4), Jitter())
             model.compile("adam", "mse")
             return model
         model = drawing()
@@ -382,14 +365,8 @@ KINDS = {
         model, sparse = network(), scipy.sparse.csr_matrix(x)
         fit("fit 1", model, sparse, y, epochs=2, batch_size=8, validation_data=(sparse, y))
         fit("fit 2", model, tf.sparse.from_dense(x), y, batch_size=8, shuffle=False)
-        class Dense(keras.Model):
-            def __init__(self):
-                super().__init__()
-                self.dense = keras.layers.Dense(1)
-            def call(self, rows):
-                return self.dense(rows.to_tensor(shape=(None, 4)))
         rows = tf.ragged.constant([[1.0] * (1 + row % 4) for row in range(43)])
-        ragged = Dense()
+        ragged = Subclass(keras.layers.Lambda(lambda rows: rows.to_tensor(shape=(None, 4))))
         ragged.compile("sgd", "mse")
         fit("fit 3", ragged, slices((rows, y)).batch(4), epochs=2)
     """,
@@ -450,10 +427,9 @@ KINDS = {
         fit("fit", model, data, epochs=3, shuffle=False, callbacks=[change])
     """,
     "frozen weights that a callback changes": """
-        base = keras.Sequential([keras.Input((6,)), keras.layers.Dense(5), keras.layers.Dense(4)])
+        model = nested(keras.layers.Dense(5), keras.layers.Dense(4))
+        base = model.get_layer("a")
         base.trainable = False
-        inputs = keras.Input((6,))
-        model = keras.Model(inputs, keras.layers.Dense(1)(base(inputs)))
         model.compile("adam", "mse")
         def change(epoch, logs):
             base.set_weights([weight * 1.5 for weight in base.get_weights()])
@@ -492,11 +468,7 @@ KINDS = {
         fit("fit 2", model, x, y, batch_size=8)
     """,
     "data sets in pairs, of which one is shuffled or drawn": """
-        noise = tf.data.Dataset.random(seed=3, rerandomize_each_iteration=True)
-        noise = noise.map(lambda drawn: tf.cast(drawn % 100, tf.float32) / 100)
-        drawn = tf.data.Dataset.zip((slices((x, y)), noise))
-        drawn = drawn.map(lambda given, more: (given[0] + more, given[1]))
-        mixed = tf.data.Dataset.zip((slices(x).shuffle(43, seed=1), slices(y)))
+        drawn, mixed = with_noise(slices((x, y))), zipped(x, y)
         twice = slices((x, y)).shuffle(43).concatenate(slices((x, y)))
         for number, data in enumerate((drawn, mixed, twice)):
             fit(f"fit {number}", network(), data.batch(8), epochs=3)
@@ -566,9 +538,7 @@ KINDS = {
         fit("fit 4", frozen(), x, y, epochs=2, batch_size=4, steps_per_epoch=6)
     """,
     "what is counted of the losses of several outputs": """
-        hidden = keras.layers.Dense(4)(inputs := keras.Input((6,)))
-        ends = {name: keras.layers.Dense(1, name=name)(hidden) for name in ("one", "two")}
-        model = keras.Model(inputs, ends)
+        model = two_outputs(keras.layers.Dense(4))
         model.compile("sgd", {"one": "mse", "two": "mae"})
         for rows in (40, 43):
             targets = {"one": y[:rows], "two": y[:rows]}
@@ -577,12 +547,9 @@ KINDS = {
             note(f"counted of {rows} examples", counted)
     """,
     "a step that draws, by train_on_batch before and behind fits": """
-        class Noise(keras.layers.Layer):
-            def call(self, x, training=False):
-                return x + tf.random.normal(tf.shape(x), stddev=0.1) if training else x
-        layers = [Noise(), keras.layers.Dense(4), keras.layers.Dense(1)]
+        hidden = [Jitter(), keras.layers.Dense(4)]
         for order in ("of", "fo", "ofof", "foof"):
-            model = keras.Sequential([keras.Input((6,)), *layers])
+            model = sequential(*hidden)
             model.compile("sgd", "mse")
             for number, what in enumerate(order):
                 if what == "o":
@@ -591,10 +558,7 @@ KINDS = {
                     fit(f"{order} {number}", model, x, y, shuffle=False)
     """,
     "draws in a cache, and in given steps what plugins do not take": """
-        draws = tf.random.Generator.from_seed(3)
-        data = slices((x, y)).map(lambda a, b: (a * draws.uniform(()), b)).batch(8)
-        data = data.map(lambda a, b: (a * 2, b)).cache()
-        model = network("sgd")
+        model, data = network("sgd"), cached(tf.random.Generator.from_seed(3))
         fit("fit 1", model, data, epochs=2)
         fit("fit 2", model, data, epochs=2, steps_per_epoch=4)
         fit("fit 3", model, data, epochs=2, validation_data=data, validation_steps=2)
@@ -704,9 +668,7 @@ def differences(plain, fits, stack):
 )  # fmt: skip
 def test_the_logged_loss_of_each_output_counts_a_smaller_last_batch_as_keras_does(plugin):
     fits = """
-        hidden = keras.layers.Dense(4)(inputs := keras.Input((6,)))
-        ends = {name: keras.layers.Dense(1, name=name)(hidden) for name in ("one", "two")}
-        model = keras.Model(inputs, ends)
+        model = two_outputs(keras.layers.Dense(4))
         model.compile("sgd", {"one": "mse", "two": "mae"})
         fit("fit", model, slices((x, {"one": y, "two": y})).batch(8), epochs=2)
     """

@@ -5,12 +5,11 @@ import numpy as np
 import pytest
 from support.in_process import build_here, train_here
 from support.lazy_modules import keras, layers, tf
+from support.small_workloads import with_own_step
 from tfopt_data.frozen_features import FrozenFeatures
 
 from tfopt_core import DataPlan, Workload
 from tfopt_core.plugins import PluginRefused
-
-pytestmark = pytest.mark.tensorflow
 
 EPOCHS, BATCH_SIZE, SEED = 3, 16, 5
 PICTURES = np.random.default_rng(1).integers(0, 256, (70, 8, 8, 3)).astype("uint8")
@@ -160,15 +159,6 @@ def called_again():
     return keras.Model(pictures, layers.Dense(2)(hidden))
 
 
-def of_its_own():
-    class Own(keras.Model):
-        def train_step(self, data):
-            return super().train_step(data)
-
-    whole = transfer()
-    return Own(whole.input, whole.output)
-
-
 def unfrozen():
     whole = transfer()
     whole.get_layer("base").trainable = True
@@ -183,7 +173,11 @@ def unfrozen():
         (normalizing, "batch normalization in training mode"),
         (called_again, 'the layer "twice" is called again after the frozen part'),
         (across_examples, "computes with the other examples of a batch"),
-        pytest.param(of_its_own, 'the class "Own" may read its inputs', marks=pytest.mark.thorough),
+        pytest.param(
+            lambda: with_own_step(transfer()),
+            'the class "Own" may read its inputs',
+            marks=pytest.mark.thorough,
+        ),
         pytest.param(unfrozen, 'the layer "base" is trainable', marks=pytest.mark.thorough),
     ],
 )

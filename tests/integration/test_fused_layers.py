@@ -11,8 +11,6 @@ from tfopt_model.fused_transformer import FusedTransformer, fusible_layers
 
 from tfopt_core import Workload
 
-pytestmark = pytest.mark.tensorflow
-
 EXAMPLES, STEPS, BATCH_SIZE = 45, 8, 8
 # Words of texts of unlike length, padded with zeros: right, left, and none of one text.
 WORDS = np.random.default_rng(0).integers(1, 20, (EXAMPLES, STEPS))

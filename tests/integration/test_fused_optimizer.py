@@ -5,14 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 from support.in_process import train_here
-from support.lazy_modules import keras, layers, tf
+from support.lazy_modules import keras, layers
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_training.fused_optimizer import FusedOptimizer
 from tfopt_training.gradient_accumulation import GradientAccumulation
 
 from tfopt_core import Workload
-
-pytestmark = pytest.mark.tensorflow
 
 EXAMPLES, WORDS, VOCABULARY, BATCH_SIZE, EPOCHS = 37, 6, 20, 8, 2
 X = np.random.default_rng(0).integers(0, VOCABULARY, (EXAMPLES, WORDS))
@@ -34,36 +32,9 @@ def embedding(*beside: Any) -> Any:
     )
 
 
-def with_own_step() -> Any:
-    """A model whose `train_step` has a second optimizer, which updates the embedding."""
-    inner = embedding()
-
-    class Own(keras.Model):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = inner
-            self.words = keras.optimizers.SGD(0.1, momentum=0.9)
-
-        def call(self, inputs: Any, training: bool = False) -> Any:
-            return self.inner(inputs, training=training)
-
-        def train_step(self, data: Any) -> Any:
-            x, y = data
-            with tf.GradientTape() as tape:
-                loss = self.compute_loss(x, y, self(x, training=True))
-            first, *others = tape.gradient(loss, self.trainable_variables)
-            self.words.apply([first], self.trainable_variables[:1])
-            self.optimizer.apply(others, self.trainable_variables[1:])
-            return {"loss": loss}
-
-    return Own()
-
-
-def trained(
-    folder: Any, *plugins: Any, build_model: Any = embedding, optimizer: Any = "adam"
-) -> Any:
+def trained(folder: Any, *plugins: Any, optimizer: Any = "adam") -> Any:
     workload = Workload(
-        train=(X, Y), build_model=build_model, optimizer=optimizer,
+        train=(X, Y), build_model=embedding, optimizer=optimizer,
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     )  # fmt: skip
     built, outcome = train_here(
@@ -123,15 +94,6 @@ def test_a_saved_model_goes_on_in_plain_keras(tmp_path: Any, plain: Any, fused: 
         for one in (loaded, plain[0])
     ]
     assert losses[0] == pytest.approx(losses[1], rel=WITHIN)
-
-
-@thorough
-def test_a_second_optimizer_in_a_custom_step_is_reached(tmp_path: Any) -> None:
-    expected = trained(tmp_path / "plain", build_model=with_own_step)
-    made = trained(tmp_path / "fused", FUSED, build_model=with_own_step)
-    rows = made[2]["FusedOptimizer"].detail.split("rows of")[1]
-    assert "words/embeddings" in rows
-    assert_same(expected, made)
 
 
 def test_it_says_what_it_leaves_alone(tmp_path: Any) -> None:

@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
-from support.compared import epochs
 from support.in_process import train_here
 from support.lazy_modules import keras, tf
+from support.small_workloads import pydataset
 
 from tfopt_core import DataPlan, Workload
-from tfopt_core.data.lower import lower, lower_stages
 from tfopt_core.errors import WorkloadError
-
-pytestmark = pytest.mark.tensorflow
 
 X = np.linspace(-1, 1, 20, dtype="float32").reshape(10, 2)
 Y = X[:, :1] * 2 + 1
@@ -37,14 +34,7 @@ def dataset(*arrays):
 
 
 def sequence():
-    class Halves(keras.utils.PyDataset):
-        def __len__(self):
-            return 2
-
-        def __getitem__(self, index):
-            return X[index::2], Y[index::2]
-
-    return Halves()
+    return pydataset(*((X[index::2], Y[index::2]) for index in range(2)))
 
 
 def examples():
@@ -90,15 +80,6 @@ def test_it_trains_in_the_right_number_of_steps(make, batch_size, steps, tmp_pat
     assert ("val_loss" in outcome.history) == validates
     assert all(np.isfinite(outcome.history["loss"]))
     assert len(outcome.history["loss"]) == EPOCHS
-
-
-def test_sample_weights_weigh(tmp_path):
-    """With all weight on examples that the model fits already, there is nothing to learn."""
-    weights = np.zeros(10, "float32")
-    _, outcome = train_here(
-        workload((X, Y, weights)), folder=tmp_path, epochs=1, batch_size=4
-    )  # fmt: skip
-    assert outcome.history["loss"] == (0.0,)
 
 
 @pytest.mark.thorough
@@ -173,34 +154,3 @@ def test_ragged_examples_train(tmp_path):
         folder=tmp_path, epochs=2, batch_size=None,
     )  # fmt: skip
     assert outcome.steps == 3 * 2
-
-
-def written(folder):
-    """Ten small pictures in two folders, as `image_dataset_from_directory` reads them."""
-    pixels = np.random.default_rng(0).integers(0, 255, (10, 9, 7, 3), dtype="uint8")
-    for index, picture in enumerate(pixels):
-        place = folder / ("even" if index % 2 == 0 else "odd") / f"{index}.png"
-        place.parent.mkdir(exist_ok=True)
-        place.write_bytes(tf.io.encode_png(picture).numpy())
-    return folder
-
-
-@pytest.mark.thorough
-def test_a_folder_of_pictures_comes_apart_and_is_read_the_same(tmp_path):
-    given = keras.utils.image_dataset_from_directory(
-        str(written(tmp_path)), image_size=(8, 8), batch_size=4, seed=5, verbose=False
-    )
-    plan = DataPlan.from_dataset(given)
-    kinds = [stage.kind for stage in plan.stages]
-    assert kinds == ["source", "shuffle", "map_examples", "batch", "prefetch"]
-    assert plan.source.origin == "zip"
-    assert plan.source.deterministic
-    assert [part.source.origin for part in plan.source.parts] == ["arrays", "arrays"]
-    assert (plan.examples, plan.cardinality, plan.batch_size) == (10, 3, 4)
-    assert lower(plan) is given
-    read = epochs(given)
-    assert epochs(lower_stages(plan.stages)) == read
-    # decoding hoisted before the shuffle, as a cache plugin does: the same epochs
-    decode, shuffle = plan.stages[2], plan.stages[1]
-    hoisted = plan.with_stages((plan.source, decode, shuffle, *plan.stages[3:]))
-    assert epochs(lower(hoisted)) == read

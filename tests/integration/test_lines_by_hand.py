@@ -9,7 +9,7 @@ from support.plugin_settings import NEEDED
 
 from tfopt_core.hooks.installed.discovery import registrations
 
-pytestmark = [pytest.mark.slow, pytest.mark.tensorflow]
+pytestmark = pytest.mark.slow
 
 OURS = {n: f[0] for n, f in registrations().items() if f[0].distribution == "tfopt"}
 # What must stand before TensorFlow starts, or needs a TPU, is compiled only.

@@ -7,7 +7,6 @@ from support.in_process import tfopt_here
 from support.real_process import TINY, environment, make_project, run, tfopt, tfopt_anew
 
 from tfopt_core import __version__
-from tfopt_core.commands.check import check_recipe
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.recipe.shipped import shipped_recipes
 
@@ -85,10 +84,3 @@ def test_an_unknown_command_option_or_recipe_is_bad_input(words, said, tmp_path)
     done = tfopt_here(*words, cwd=tmp_path)
     assert done.code == 2
     assert said in done.err
-
-
-@pytest.mark.parametrize("name", shipped_recipes())
-def test_a_shipped_recipe_passes_every_check_that_needs_no_tensorflow(name):
-    checked = check_recipe(name)
-    assert checked.recipe.name
-    assert checked.plugins

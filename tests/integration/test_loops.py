@@ -12,6 +12,7 @@ import pytest
 from support.cases import mostly_thorough
 from support.in_process import build_here
 from support.lazy_modules import keras, tf
+from support.small_workloads import with_own_step
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
@@ -23,8 +24,6 @@ from tfopt_core.training.build import FROM_CONSTANTS, build_state
 from tfopt_core.training.fit import train
 from tfopt_core.training.loops.report import Loop
 from tfopt_core.training.loops.train_functions import made_function
-
-pytestmark = pytest.mark.tensorflow
 
 # 101 examples in batches of 8 are 12 whole batches and one of 5; 4 and 5 steps do not divide 13.
 EXAMPLES, BATCH_SIZE, STEPS, EPOCHS = 101, 8, 13, 3
@@ -298,21 +297,6 @@ def test_the_first_step_is_traced_once(tmp_path):
 
 
 @pytest.mark.thorough
-def test_a_trace_within_a_training_is_counted_with_its_cause(tmp_path):
-    class Unfreezes(keras.callbacks.Callback):
-        def on_epoch_begin(self, epoch, logs=None):
-            if epoch:
-                self.model.make_train_function(force=True)
-
-    _, again = trained(tmp_path, unvalidated(callbacks=lambda: [Unfreezes()]))
-    later = [trace for trace in again.traces if trace.cause != "first"]
-    assert [(trace.steps, trace.cause) for trace in later] == [
-        (STEPS, "python"), (2 * STEPS, "python")
-    ]  # fmt: skip
-    assert later[0].shapes == "(?, 6), (?,)"
-
-
-@pytest.mark.thorough
 def test_a_loop_that_traces_for_a_smaller_call_is_no_retrace(tmp_path):
     _, outcome = trained(tmp_path, unvalidated(), CHUNKED)
     assert outcome.traces[0].cause == "first"
@@ -323,15 +307,6 @@ def frozen_at_first() -> Any:
     model = small_model()
     model.layers[0].trainable = False
     return model
-
-
-def with_a_step_of_its_own() -> Any:
-    class Own(keras.Model):
-        def train_step(self, data: Any) -> Any:
-            return super().train_step(data)
-
-    stock = small_model()
-    return Own(stock.inputs, stock.outputs)
 
 
 def with_a_step_set_on_it() -> Any:
@@ -352,8 +327,8 @@ def with_a_train_function_of_its_own() -> Any:
 @pytest.mark.parametrize(
     ("build_model", "ahead"),
     [
-        (small_model, True), (frozen_at_first, False), (with_a_step_of_its_own, False),
-        (with_a_step_set_on_it, False), (with_a_train_function_of_its_own, False),
+        (small_model, True), (frozen_at_first, False), (with_a_step_set_on_it, False),
+        (lambda: with_own_step(small_model()), False), (with_a_train_function_of_its_own, False),
     ],
 )  # fmt: skip
 def test_keras_builds_what_a_callback_or_a_step_of_its_own_may_change(tmp_path, build_model, ahead):

@@ -46,8 +46,6 @@ from tfopt_core.training.model.layers import output_losses_weighed
 from tfopt_core.trials.dry_build import prepare
 from tfopt_core.workers.task import PrepareTask
 
-pytestmark = pytest.mark.tensorflow
-
 X = np.random.default_rng(3).random((32, 6), "float32")
 
 

@@ -14,8 +14,6 @@ from tfopt_model.segments import pieces_of
 from tfopt_core import Workload
 from tfopt_core.testing import make_run
 
-pytestmark = pytest.mark.tensorflow
-
 PICTURES = np.random.default_rng(0).random((16, 4, 4, 3), "float32")
 LABELS = np.random.default_rng(1).integers(0, 3, 16).astype("int32")
 
@@ -39,9 +37,7 @@ def test_the_training_is_that_of_plain_keras(tmp_path: Path) -> None:
     plain = residual()
     plain.compile("adam", loss())
     fitted = plain.fit(PICTURES, LABELS, batch_size=8, epochs=2, shuffle=False, verbose=0)
-    workload = Workload(
-        train=(PICTURES, LABELS), build_model=residual, loss=loss(), shuffle=False
-    )  # fmt: skip
+    workload = Workload(train=(PICTURES, LABELS), build_model=residual, loss=loss(), shuffle=False)
     built, outcome = train_here(workload, Rematerialize(), folder=tmp_path, batch_size=8)
     assert outcome.history["loss"] == pytest.approx(fitted.history["loss"], rel=1e-6)
     for ours, theirs in zip(built.model.get_weights(), plain.get_weights(), strict=True):

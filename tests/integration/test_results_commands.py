@@ -128,13 +128,6 @@ def test_compare_takes_json_files_and_writes_json(project, tmp_path):
     assert "B's stack is faster" in " ".join(done.err.split())
 
 
-def test_the_json_of_another_command_is_no_measurement(project, tmp_path):
-    assert tfopt("runs", "--json", tmp_path / "runs.json", cwd=project).code == 0
-    done = tfopt("compare", FIRST, tmp_path / "runs.json", cwd=project)
-    assert done.code == 2
-    assert "is not a measurement; name a file that `tfopt apply RECIPE --json FILE`" in done.err
-
-
 # What none of them can do
 
 ID = "20261121-100000-bb22"  # of no measurement

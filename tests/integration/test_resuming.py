@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from support.in_process import build_here
 from support.lazy_modules import keras, tf
+from support.small_workloads import pydataset
 from tfopt_model.adaptive_l2 import AdaptiveL2
 from tfopt_model.dropconnect import DropConnect
 from tfopt_precision.mixed_precision import MixedPrecision
@@ -22,8 +23,6 @@ from tfopt_core.training.checkpoints.folder import names_in
 from tfopt_core.training.fit import train
 from tfopt_core.training.job import CheckpointConfig
 from tfopt_core.training.messages import Note
-
-pytestmark = pytest.mark.tensorflow
 
 EPOCHS, BATCH, EXAMPLES = 3, 8, 84  # 11 steps an epoch, the last one of 4 examples
 
@@ -231,21 +230,12 @@ def with_callbacks():
     )
 
 
-class Batches:
-    """Makes a PyDataset; Keras shuffles its batches by Python's own generator."""
-
-    def __new__(cls):
-        x, y = arrays()
-
-        class Data(keras.utils.PyDataset):
-            def __len__(self):
-                return 11
-
-            def __getitem__(self, index):
-                part = slice(index * BATCH, (index + 1) * BATCH)
-                return x[part], y[part]
-
-        return Data()
+def batches():
+    """A PyDataset, of which Keras shuffles the batches by Python's own generator."""
+    x, y = arrays()
+    return pydataset(
+        *((x[at : at + BATCH], y[at : at + BATCH]) for at in range(0, EXAMPLES, BATCH))
+    )
 
 
 @pytest.mark.thorough
@@ -257,7 +247,7 @@ class Batches:
         pytest.param(drawing_generator, (0,), BATCH, id="data that draw from NumPy"),
         # stopped after the third epoch, with the weights of the first: at each of these ends
         pytest.param(with_callbacks, (0, 1, 2, 3), BATCH, id="early stopping, reduced rates"),
-        pytest.param(lambda: make_workload(Batches()), (0,), None, id="a PyDataset"),
+        pytest.param(lambda: make_workload(batches()), (0,), None, id="a PyDataset"),
     ],
 )
 def test_whatever_has_a_state_goes_on(make, at, batch_size, tmp_path):
@@ -291,34 +281,32 @@ def drawing_in_the_step():
     ))  # fmt: skip
 
 
-def test_random_ops_whose_state_no_checkpoint_holds_are_named(tmp_path):
-    notes = []
-    run(tmp_path, drawing_in_the_step, config=CheckpointConfig(folder=tmp_path / "c"), notes=notes)
-    [note] = [message.text for message in notes if isinstance(message, Note)]
-    assert "draws random numbers by RandomUniform" in note
-
-
-def test_a_callback_of_which_nothing_is_known_is_named(tmp_path):
+def with_a_callback():
     class Mine(keras.callbacks.Callback):
         pass
 
-    notes = []
-    run(
-        tmp_path, lambda: traced_soon(callbacks=lambda: [Mine()]),
-        config=CheckpointConfig(folder=tmp_path / "c"), notes=notes,
-    )  # fmt: skip
-    assert "callback Mine" in next(m.text for m in notes if isinstance(m, Note))
+    return traced_soon(callbacks=lambda: [Mine()])
 
 
-def test_data_that_remember_epochs_are_named(tmp_path):
-    data = Batches()
+def remembering_epochs():
+    data = batches()
     type(data).on_epoch_end = lambda self: None
-    notes = []
-    run(
-        tmp_path, lambda: traced_soon(data), config=CheckpointConfig(folder=tmp_path / "c"),
-        notes=notes, batch_size=None,
-    )  # fmt: skip
-    assert "on_epoch_end of the data" in next(m.text for m in notes if isinstance(m, Note))
+    return traced_soon(data)
+
+
+@pytest.mark.parametrize(
+    ("make", "batch_size", "said"),
+    [
+        (drawing_in_the_step, BATCH, "draws random numbers by RandomUniform"),
+        (with_a_callback, BATCH, "callback Mine"),
+        (remembering_epochs, None, "on_epoch_end of the data"),
+    ],
+)
+def test_what_no_checkpoint_holds_is_named(make, batch_size, said, tmp_path):
+    config, notes = CheckpointConfig(folder=tmp_path / "c"), []
+    run(tmp_path, make, config=config, notes=notes, batch_size=batch_size)
+    [note] = [message.text for message in notes if isinstance(message, Note)]
+    assert said in note
 
 
 def test_a_process_that_does_not_write_leaves_no_file(tmp_path):

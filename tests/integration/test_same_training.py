@@ -7,8 +7,6 @@ from support.in_process import train_here
 from support.lazy_modules import keras, tf
 from tfopt_workloads import flights
 
-pytestmark = pytest.mark.tensorflow
-
 EXAMPLES, VALIDATION, EPOCHS, BATCH_SIZE, SEED = 320, 200, 2, 32, 11
 
 

@@ -13,6 +13,7 @@ import pytest
 from support.in_process import refuse_stages_behind_a_copy, script_job
 from support.lazy_modules import keras, tf
 from support.real_process import python
+from support.small_workloads import pydataset
 from tfopt_data.cache import Cache
 from tfopt_data.frozen_features import FrozenFeatures
 from tfopt_data.prefetch_to_device import PrefetchToDevice
@@ -34,8 +35,6 @@ from tfopt_core.training.job import Job
 from tfopt_core.trials.replay import replay
 from tfopt_core.trials.request import Variant
 from tfopt_core.workers.task import ReplayTask
-
-pytestmark = pytest.mark.tensorflow
 
 SEED = 5
 
@@ -88,21 +87,13 @@ def histories(*fits: dict[str, Any]) -> list[dict[str, list[float]]]:
 def forms() -> dict[str, Any]:
     keras.utils.set_random_seed(SEED)  # a shuffle's own seed is combined with the global one
     x, y = examples()
-
-    class Batches(keras.utils.PyDataset):
-        def __len__(self) -> int:
-            return 3
-
-        def __getitem__(self, index: int) -> Any:
-            part = slice(32 * index, 32 * index + 32)
-            return x[part], y[part]
-
+    batches = pydataset(*((x[at : at + 32], y[at : at + 32]) for at in range(0, 96, 32)))
     dataset = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(96, seed=3).batch(20)
     return {
         "arrays": {"x": x, "y": y, "batch_size": 20, "epochs": 2},
         "steps": {"x": x, "y": y, "steps_per_epoch": 3, "epochs": 2},
         "data set": {"x": dataset, "validation_data": dataset.take(2), "epochs": 2},
-        "pydataset": {"x": Batches(), "epochs": 2, "shuffle": False},
+        "pydataset": {"x": batches, "epochs": 2, "shuffle": False},
     }
 
 

@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 from support.forked_command import runs_forked
 from support.placed_scripts import SCRIPTS, one_run, placed, recipe_for
-from support.real_process import Done, python, tfopt, tfopt_anew
+from support.real_process import TINY, Done, make_project, python, tfopt, tfopt_anew
 
 from tfopt_core.commands.check import check_recipe
-from tfopt_core.commands.first_contact import look_at
+from tfopt_core.commands.first_contact import look_alone
 from tfopt_core.commands.options import ApplyOptions
-from tfopt_core.hooks.plugin_class import equivalence_of
-from tfopt_core.recipe.model import WorkloadSpec
+from tfopt_core.diagnosis.draft import NothingToMeasure, is_unchanged
+from tfopt_core.hooks.plugin_class import EXACT_EQUIVALENCES, equivalence_of
 from tfopt_core.report.style.console import make_console
-from tfopt_core.workers.supervise import Limits
 
 pytestmark = pytest.mark.slow
 
@@ -71,49 +70,67 @@ def test_with_an_empty_stack_two_fits_lose_as_in_plain_python(tmp_path):
 
 
 def test_a_loop_of_its_own_trains_as_it_is_and_is_told_what_can_be_applied(tmp_path):
-    script = placed(tmp_path, "gradient_tape_loop")
-    done = tfopt("train", recipe_for(script), cwd=tmp_path)
+    recipe = recipe_for(placed(tmp_path, "eager_tape_conv"), 'args = ["--images", "64"]')
+    done = tfopt("train", recipe, cwd=tmp_path)
     assert done.code == 0
     assert "loop of its own" in " ".join(done.out.split())
     assert "tfopt_core.optimize(dataset, recipe)" in " ".join(done.out.split())
 
 
-BAD = {
-    "raises_in_helper": "raises_in_helper.py:8: raised ValueError",
-    "jax_backend": 'sets the Keras backend to "jax"',
-}
+IN_A_HELPER = """
+def parsed(text):
+    return float(text)
+
+parsed("five")
+"""
+ON_JAX = """
+import os
+os.environ["KERAS_BACKEND"] = "jax"
+import keras
+"""
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("text", "said"),
     [
-        pytest.param(name, said, marks=pytest.mark.thorough if index else (), id=name)
-        for index, (name, said) in enumerate(BAD.items())
+        (IN_A_HELPER, "script.py:3: raised ValueError"),
+        pytest.param(ON_JAX, 'sets the Keras backend to "jax"', marks=pytest.mark.thorough),
     ],
+    ids=["in a helper", "on JAX"],
 )
-def test_a_script_that_cannot_be_measured_is_bad_input_with_its_cause(tmp_path, name, said):
-    placed(tmp_path, f"bad/{name}")
+def test_a_script_that_cannot_be_measured_is_bad_input_with_its_cause(tmp_path, text, said):
+    (tmp_path / "script.py").write_text(text)
     # what a script sets before it imports Keras is read by a new process alone
-    done = (tfopt_anew if name == "jax_backend" else tfopt)("apply", f"{name}.py", cwd=tmp_path)
+    done = (tfopt_anew if text == ON_JAX else tfopt)("apply", "script.py", cwd=tmp_path)
     assert done.code == 2
     assert said in done.err
     assert "Traceback" not in done.err
     assert not list(tmp_path.glob("*.toml"))
 
 
-def test_train_ends_with_the_status_of_the_script(tmp_path):
-    script = placed(tmp_path, "bad/exit_after_fit")
-    done = tfopt("train", recipe_for(script), cwd=tmp_path)
-    assert done.code == 3
-    assert histories(done)
+# Goes on from the weights of the last run if these lie in the working folder.
+RESUMES = """
+import pathlib
+import keras
+import numpy as np
 
-
+keras.utils.set_random_seed(1)
+x = np.random.default_rng(0).normal(size=(512, 4)).astype("float32")
+layers = [keras.layers.Dense(8, activation="relu"), keras.layers.Dense(1)]
+model = keras.Sequential([keras.Input((4,)), *layers])
+model.compile("sgd", "mse")
+if pathlib.Path("last.weights.h5").exists():
+    model.load_weights("last.weights.h5")
+model.fit(x, x.sum(axis=1, keepdims=True), epochs=2, verbose=0)
+model.save_weights("last.weights.h5")
+"""
 STACK = ("[[plugins]]", 'use = "chunked"', "steps = 2", "xla = false")
 
 
 @pytest.mark.thorough
 def test_runs_are_kept_apart_from_the_folder_and_from_each_other(tmp_path):
-    script = placed(tmp_path, "bad/resumes_if_saved")
+    script = tmp_path / "script.py"
+    script.write_text(RESUMES)
     recipe = recipe_for(script, *STACK, "[measure]", "pairs = 4", 'attribution = "off"')
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     apply = ("apply", recipe, "-q", "--json", "results.json")
@@ -154,6 +171,15 @@ match sys.argv[1]:
 model.fit(x, x[:9, :1], epochs=2, verbose=0)
 """
 
+
+def test_train_ends_with_the_status_of_the_script(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(AFTERWARDS)
+    done = tfopt("train", recipe_for(script, 'args = ["exits"]'), cwd=tmp_path)
+    assert done.code == 3
+    assert "fit 1 of" in done.out
+
+
 IN_A_FIT = "script.py:15: raised ValueError: Data cardinality"
 BETWEEN = "script.py:12: raised ValueError: (15,) and (10,)"
 
@@ -193,26 +219,34 @@ model.fit(x, x.sum(axis=1), epochs=2, verbose=0)
 
 
 @pytest.mark.thorough
-def test_a_first_contact_writes_the_recipe_that_it_would_measure(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("target", "key"), [("small.py", "script"), ("tiny.py:build", "factory")], ids=str
+)
+def test_a_first_contact_writes_the_recipe_that_it_would_measure(
+    tmp_path, monkeypatch, target, key
+):
     smaller = SMALL.replace('keras.layers.Dense(8, activation="relu"), ', "")
-    (tmp_path / "small.py").write_text(smaller)
+    make_project(tmp_path, "", small=smaller, tiny=TINY.format(says="pass"))
     monkeypatch.chdir(tmp_path)
-    options = ApplyOptions(target="small.py", max_steps=100)
-    spec = WorkloadSpec(script="small.py")
+    # the plugin that costs least is written even where none saves time
+    options = ApplyOptions(target=target, measure_anyway=True)
     with runs_forked():
-        contact = look_at(options, spec, Limits(), make_console(quiet=True))
-    tried = {one.plugin for one in contact.extended}
-    left_out = {one.plugin for one in contact.left_out}
-    assert tried | left_out
-    written = (tmp_path / "small.tfopt.toml").exists()
-    assert written == bool(tried) == (contact.measured is not None)
-    if written:
-        text = (tmp_path / "small.tfopt.toml").read_text()
-        assert all(text.count(f'use = "{plugin}"') == 1 for plugin in tried | left_out)
-        stacked = check_recipe(tmp_path / "small.tfopt.toml", compares=False).plugins
-        maths = {equivalence_of(one.name, one.plugin) for one in stacked}
-        assert maths <= {"exact", "order"}
-        assert [one.name for one in stacked] == [one.plugin for one in contact.stack]
+        found = look_alone(options, make_console(quiet=True))
+    assert not isinstance(found, NothingToMeasure)
+    contact, path = found
+    assert path == tmp_path / f"{target.partition('.')[0]}.tfopt.toml"
+    checked = check_recipe(path, compares=False)
+    assert getattr(checked.recipe.workload, key) == target
+    assert [one.name for one in checked.plugins] == [one.plugin for one in contact.stack]
+    # what is not exact is a comment
+    maths = {equivalence_of(one.name, one.plugin) for one in checked.plugins}
+    assert maths <= set(EXACT_EQUIVALENCES)
+    assert contact.extended
+    text = path.read_text()
+    named = {one.plugin for one in (*contact.extended, *contact.left_out)}
+    assert all(text.count(f'use = "{plugin}"') == 1 for plugin in named)
+    assert is_unchanged(text)
+    assert not (tmp_path / ".tfopt").exists()
 
 
 @pytest.mark.thorough

@@ -1,5 +1,6 @@
 """A fit that is made again in the same process is the one that a new process makes."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,6 @@ def losses(session: Session, fit: FitWorkload, *plugins: Any) -> dict[str, list[
 
 
 @pytest.mark.thorough
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("text", [SCRIPT_TEXT, AROUND_TEXT], ids=["sequential", "own class"])
 def test_a_fit_is_made_again_from_where_it_began(tmp_path, text):
     def three_times(session: Session, fit: FitWorkload) -> list[dict[str, list[float]]]:
@@ -105,7 +105,6 @@ def refused(act: Any) -> str:
     return str(caught.value)
 
 
-@pytest.mark.tensorflow
 def test_a_stack_that_acts_before_the_fit_takes_a_new_process(tmp_path):
     def reasons(session: Session, fit: FitWorkload) -> list[str]:
         def with_(plugin: Any) -> Any:
@@ -124,7 +123,6 @@ def test_a_stack_that_acts_before_the_fit_takes_a_new_process(tmp_path):
     assert start == "the stack changes how TensorFlow starts"
 
 
-@pytest.mark.tensorflow
 def test_a_model_that_a_plugin_changed_for_good_is_not_used_again(tmp_path):
     def change(session: Session, fit: FitWorkload) -> str:
         state = FitState.of(fit)
@@ -136,7 +134,6 @@ def test_a_model_that_a_plugin_changed_for_good_is_not_used_again(tmp_path):
     assert "has changed the model for good" in at_the_fit(tmp_path, change)
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
@@ -153,50 +150,43 @@ def test_a_fit_that_cannot_be_made_again_is_not(tmp_path, old, new, reason):
     assert reason in at_the_fit(tmp_path, lambda _, fit: refused(lambda: FitState.of(fit)), text)
 
 
-@pytest.mark.thorough
-@pytest.mark.tensorflow
-def test_a_cache_of_the_scripts_that_a_task_has_read_is_rewritten_in_the_next_one(tmp_path):
-    text = SCRIPT_TEXT.replace(
-        "model.fit(x, x[:, :1], batch_size=16, ",
-        "import tensorflow as tf\n"
-        "data = tf.data.Dataset.from_tensor_slices((x, x[:, :1]))\n"
-        "data = data.shuffle(256).map(lambda a, b: (a * 2, b))\n"
-        "model.fit(data.cache().batch(16), ",
-    )
+def over(data: str) -> str:
+    """The script with a fit on batches of the data set that these lines make."""
+    fed = f"import tensorflow as tf\n{data}model.fit(data.batch(16), "
+    text = SCRIPT_TEXT.replace("model.fit(x, x[:, :1], batch_size=16, ", fed)
+    assert text != SCRIPT_TEXT
+    return text
 
-    def twice(session: Session, fit: FitWorkload) -> list[str]:
+
+def stages(session: Session, fit: FitWorkload, *, ended: bool) -> str:
+    """What the data of the fit consist of behind a plugin that makes maps parallel."""
+    job = script_job(ParallelMap(), folder=session.job.folder, seed=SEED)
+    session.take(job)
+    workload = FitWorkload.of(session, fit.call, ended=ended)
+    return str([stage.describe() for stage in workload.built(job).plans["train"].stages])
+
+
+SLICES = "data = tf.data.Dataset.from_tensor_slices((x, x[:, :1]))"
+
+
+@pytest.mark.thorough
+def test_a_cache_of_the_scripts_that_a_task_has_read_is_rewritten_in_the_next_one(tmp_path):
+    def twice(session: Session, fit: FitWorkload) -> str:
         state = FitState.of(fit)
         fit.built(session.job)
         state.note_parts()
         losses(session, fit)
         state.restore()
-        job = script_job(ParallelMap(), folder=session.job.folder, seed=SEED)
-        session.take(job)
-        workload = FitWorkload.of(session, fit.call, ended=True)
-        return [stage.describe() for stage in workload.built(job).plans["train"].stages]
+        return stages(session, fit, ended=True)
 
-    assert any("parallel" in stage for stage in at_the_fit(tmp_path, twice, text))
+    text = over(f"{SLICES}.shuffle(256).map(lambda a, b: (a * 2, b)).cache()\n")
+    assert "parallel" in at_the_fit(tmp_path, twice, text)
 
 
-@pytest.mark.tensorflow
 def test_what_stands_before_a_cache_that_was_looked_at_is_rewritten_unless_it_draws(tmp_path):
-    def stages(more: str) -> str:
-        text = SCRIPT_TEXT.replace(
-            "model.fit(x, x[:, :1], batch_size=16, ",
-            "import tensorflow as tf\n"
-            f"data = tf.data.Dataset.from_tensor_slices((x, x[:, :1])){more}\n"
-            "data = data.map(lambda a, b: (a * 2, b)).cache()\n"
-            "next(iter(data))\n"
-            "model.fit(data.batch(16), ",
-        )
+    def found(more: str) -> str:
+        data = f"{SLICES}{more}.map(lambda a, b: (a * 2, b)).cache()\nnext(iter(data))\n"
+        return str(at_the_fit(tmp_path, functools.partial(stages, ended=False), over(data)))
 
-        def built(session: Session, fit: FitWorkload) -> str:
-            job = script_job(ParallelMap(), folder=session.job.folder, seed=SEED)
-            session.take(job)
-            workload = FitWorkload.of(session, fit.call)
-            return str([stage.describe() for stage in workload.built(job).plans["train"].stages])
-
-        return str(at_the_fit(tmp_path, built, text))
-
-    assert "parallel" in stages("")
-    assert "parallel" not in stages(".shuffle(256)")
+    assert "parallel" in found("")
+    assert "parallel" not in found(".shuffle(256)")

@@ -18,8 +18,6 @@ from tfopt_core.trials.dry_build import prepare
 from tfopt_core.trials.step_timing import time_steps, wrapped_step
 from tfopt_core.workers.task import PrepareTask
 
-pytestmark = pytest.mark.tensorflow
-
 # Batches of 8 and one of 5, which does not divide by two; so many words in each text.
 EXAMPLES, WORDS, BATCH_SIZE, EPOCHS = 37, 6, 8, 2
 X = np.random.default_rng(0).integers(0, 20, (EXAMPLES, WORDS))

@@ -2,12 +2,12 @@
 
 import attrs
 
-from support.report_results import make_prepared
+from support.report_results import make_plan, make_prepared
 from tfopt_core.diagnosis.draft import Draft, LeftOut, Tried
 from tfopt_core.diagnosis.results import StepPart
 from tfopt_core.errors import PluginRefused
 from tfopt_core.hooks.installed.suggest import Suggestion
-from tfopt_core.trials.request import Estimate, PluginPlan
+from tfopt_core.trials.request import Estimate
 
 
 class Diagnosed:
@@ -58,12 +58,13 @@ def attempt(found: dict[tuple[str, ...], Estimate | Exception], idle: dict[str, 
 def made(candidate: Draft, estimate: Estimate | None, settings=None, maths="", **changes) -> Tried:
     """The dry build of a draft."""
     plans = tuple(
-        PluginPlan(
-            name=one, settings=(settings or {}).get(one, {}), asked={},
-            equivalence=maths or ("rounding" if one == "low" else "exact"), summary="", changes=(),
+        make_plan(
+            one,
+            settings=(settings or {}).get(one, {}),
+            equivalence=maths or ("rounding" if one == "low" else "exact"),
         )
         for one in names(candidate)
-    )  # fmt: skip
+    )
     return Tried(make_prepared(plugins=plans, **changes), None, estimate)
 
 
@@ -82,6 +83,4 @@ def names(stack: Draft) -> list[str]:
 
 
 NO_GPU = PluginRefused("no GPU", "c")
-SLOWER = {
-    ("a",): about(10.5, 30), ("b",): about(10, 20), ("c",): NO_GPU, ("b", "c"): NO_GPU,
-}  # fmt: skip
+SLOWER = {("a",): about(10.5, 30), ("b",): about(10, 20), ("c",): NO_GPU, ("b", "c"): NO_GPU}

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import attrs
+
 from tfopt_core.hooks.values import Effect
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.statistics.figures import Judgement
@@ -65,6 +67,17 @@ def make_pairs(baseline, optimized, variant="full", **changes):
     for round_, (b, o) in enumerate(zip(baseline, optimized, strict=True)):
         runs += [make_run("baseline", round_, b), make_run(variant, round_, o, **changes)]
     return runs
+
+
+def with_fits(runs, variant=None, **changes):
+    """The runs, with these changes to the fit of each, or of each of a variant; a function is
+    called with the run."""
+
+    def changed(run):
+        given = {name: value(run) if callable(value) else value for name, value in changes.items()}
+        return attrs.evolve(run, fits=(attrs.evolve(run.fit, **given),))
+
+    return [changed(run) if variant in (None, run.variant) else run for run in runs]
 
 
 def make_judgement(**changes):

@@ -125,6 +125,12 @@ def make_results(**changes: Any) -> Results:
     return attrs.evolve(results, **changes)
 
 
+def make_plan(name: str, **changes: Any) -> PluginPlan:
+    """A plugin of a dry build that was asked for nothing and changes nothing."""
+    plan = {"settings": {}, "asked": {}, "equivalence": "exact", "summary": "", "changes": ()}
+    return PluginPlan(name=name, **{**plan, **changes})
+
+
 def make_prepared(**changes: Any) -> Prepared:
     """The dry build of the same stack."""
     before = ("source: arrays, 60,000 examples", "map_examples: normalize (deterministic)",

@@ -8,13 +8,13 @@ import attrs
 
 from support.in_process import ended_with
 from support.measure_runs import make_outcome
-from support.report_results import make_prepared
+from support.report_results import make_plan, make_prepared
 from support.simulated_search import make_tune
 from support.tuned import make_tuned
 from tfopt_core.recipe.model import MeasureSpec, Recipe, TargetSpec, TuneSpec, WorkloadSpec
 from tfopt_core.training.messages import EpochDone, RunReport
 from tfopt_core.trials.holdout import PLACE
-from tfopt_core.trials.request import PluginPlan, Prepared
+from tfopt_core.trials.request import Prepared
 from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.search_log import SearchLog
 from tfopt_core.tuning.settings import ValueSearch
@@ -32,12 +32,9 @@ EPOCHS = 6
 def prepared(task, equivalence: str) -> Prepared:
     """The dry build of a task, whose plugins have chosen nothing."""
     plans = (
-        PluginPlan(
-            name=one.name, settings=one.settings, asked=one.settings, equivalence=equivalence,
-            summary="", changes=(),
-        )
+        make_plan(one.name, settings=one.settings, asked=one.settings, equivalence=equivalence)
         for one in task.job.plugins
-    )  # fmt: skip
+    )
     return make_prepared(plugins=tuple(plans))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import attrs
 import numpy as np
 
+from support.measure_runs import make_outcome
 from tfopt_core.recipe.model import WARM_SECONDS
 from tfopt_core.training.clock import BLOCK_STEPS
 from tfopt_core.training.messages import Block, FitOutcome
@@ -42,13 +43,11 @@ class Training:
         total = SET_UP + float(seconds.sum()) + self.epochs * self.edge
         blocks, edges = self._blocks_until_cut(seconds)
         done = sum(block.steps for block in blocks)
-        return FitOutcome(
-            wall_seconds=total, setup_seconds=SET_UP, blocks=tuple(blocks), validation_seconds=(),
-            epoch_end_seconds=(), edge_seconds=edges,
-            cut_short=done < self.epochs * self.steps, planned_epochs=self.epochs,
-            steps_per_epoch=self.steps, epochs=done // self.steps, steps=done, batch_size=32,
-            replicas=1, trainable_parameters=1, jit_compile=False,
-            stop_reason=None, history={},
+        return make_outcome(
+            wall_seconds=total, setup_seconds=SET_UP, blocks=tuple(blocks), epoch_end_seconds=(),
+            edge_seconds=edges, cut_short=done < self.epochs * self.steps,
+            planned_epochs=self.epochs, steps_per_epoch=self.steps, epochs=done // self.steps,
+            steps=done, history={},
         ), total  # fmt: skip
 
     def _blocks_until_cut(self, seconds) -> tuple[list[Block], tuple[float, ...]]:

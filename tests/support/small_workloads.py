@@ -57,6 +57,29 @@ STATEFUL = """
 """
 
 
+def pydataset(*batches: Any) -> Any:
+    """A PyDataset named "Batches" of these batches."""
+
+    class Batches(keras.utils.PyDataset):
+        def __len__(self) -> int:
+            return len(batches)
+
+        def __getitem__(self, index: int) -> Any:
+            return batches[index]
+
+    return Batches()
+
+
+def with_own_step(model: Any) -> Any:
+    """A model of the class "Own", which has a `train_step` of its own around that of Keras."""
+
+    class Own(keras.Model):
+        def train_step(self, data: Any) -> Any:
+            return super().train_step(data)
+
+    return Own(model.inputs, model.outputs)
+
+
 def line(count: int = 64, **changes: Any) -> Workload:
     """A regression of so many examples by a model of one layer, without validation data.
 

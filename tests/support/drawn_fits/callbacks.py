@@ -1,7 +1,5 @@
 """Callbacks of the drawn scripts, and what they do to a model that is more than an expression."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

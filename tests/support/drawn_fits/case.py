@@ -1,7 +1,5 @@
 """A drawn case as the text of its script, and why plain Keras may differ from itself."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

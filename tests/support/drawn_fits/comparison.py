@@ -1,7 +1,5 @@
 """Compare what two runs of one script noted."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 Imported with TensorFlow, but runs no operation of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

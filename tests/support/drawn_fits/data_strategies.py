@@ -1,7 +1,5 @@
 """Draw the training data and the validation data of a case."""
 
-from __future__ import annotations
-
 import re
 
 import attrs

@@ -1,7 +1,5 @@
 """Compare drawn cases under stacks with plain Keras."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import attrs

@@ -1,7 +1,5 @@
 """Draw models, what they are compiled with, and the kind of rows that they take."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 

@@ -4,8 +4,6 @@ Imported with TensorFlow, but runs no operation of it. Each model is made of hid
 script names; "a" is the layer that scripts freeze.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -1,7 +1,5 @@
 """All names that a drawn script uses: it begins with `from support.drawn_fits.names import *`."""
 
-from __future__ import annotations
-
 # ruff: noqa: F401, F403
 import keras
 import numpy as np

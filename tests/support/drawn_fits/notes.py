@@ -1,7 +1,5 @@
 """What a drawn script notes of its trainings, plain or under a stack."""
 
-from __future__ import annotations
-
 import csv
 import os
 import pickle

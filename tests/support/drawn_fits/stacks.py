@@ -1,7 +1,5 @@
 """Draw stacks of the plugins that say that they leave a training as it is."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Draw cases: pieces that mostly fit together, some that plain Keras refuses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

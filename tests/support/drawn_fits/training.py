@@ -1,7 +1,5 @@
 """Run drawn scripts in forks of one process that has imported TensorFlow."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import subprocess

@@ -90,7 +90,5 @@ def test_what_was_measured_is_listed_and_reported_without_anything_heavy(tmp_pat
 )
 def test_what_is_imported_is_light(imports):
     code = f"import sys; {imports}; print([name for name in {HEAVY!r} if name in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

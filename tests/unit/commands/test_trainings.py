@@ -4,9 +4,10 @@ and who saves the model. No TensorFlow."""
 import attrs
 import pytest
 from support.fake_role import RUN
+from support.in_process import ended_with
 from support.measure_runs import make_request
 from support.real_process import make_project
-from support.report_results import make_prepared, make_run
+from support.report_results import make_plan, make_prepared, make_run, show
 
 from tfopt_core.commands import request as asking
 from tfopt_core.commands import training as once
@@ -24,10 +25,9 @@ from tfopt_core.hooks.machine import Gpu
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
+from tfopt_core.report.training import render_resume_point
 from tfopt_core.testing import make_machine
 from tfopt_core.training.checkpoints.folder import Checkpoint, Writer, names_in
-from tfopt_core.trials.request import PluginPlan
-from tfopt_core.workers.spawn import ProcessOutcome
 from tfopt_core.workers.task import Failure, PrepareTask, RunTask
 
 
@@ -38,11 +38,6 @@ class Spread(Plugin):
     @hookimpl
     def configure_runtime(self, machine, recipe, options):
         return attrs.evolve(options, cluster=ClusterOptions(workers=2))
-
-
-SPREAD = PluginPlan(
-    name="spread", settings={}, asked={}, equivalence="exact", summary="", changes=()
-)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -57,13 +52,10 @@ class Times(Plugin):
 
 
 NOT_TIMED = 'the settings of plugin "times" were chosen without a loop that could not be timed'
-TIMES = PluginPlan(
-    name="times", settings={"steps": 1}, asked={"steps": "auto"}, equivalence="exact", summary="",
-    changes=(), search_notes=(NOT_TIMED,),
-)  # fmt: skip
-
-
-PLANS = {"spread": SPREAD, "times": TIMES}
+TIMES = make_plan(
+    "times", settings={"steps": 1}, asked={"steps": "auto"}, search_notes=(NOT_TIMED,)
+)
+PLANS = {"spread": make_plan("spread"), "times": TIMES}
 
 
 def runner(*, writes, fails=False):
@@ -79,9 +71,7 @@ def runner(*, writes, fails=False):
             message = Failure(error="E", message="lost", exit_code=3)
         if isinstance(task, RunTask) and task.save_to is not None and writes:
             task.save_to.write_text("new")
-        return ProcessOutcome(
-            message=message, cause=None, seconds=1.0, output_path=None, output_tail=""
-        )
+        return ended_with(message)
 
     return carry_out
 
@@ -110,18 +100,18 @@ def test_whoever_saves_the_model_says_where(trained, tmp_path, cluster):
     assert saved_to.read_text() == "new"
 
 
-def test_a_worker_that_saved_nothing_does_not_claim_the_file_of_another(trained, tmp_path):
+@pytest.mark.parametrize(
+    ("how", "ok"),
+    [({"cluster": True, "writes": False}, True),
+     ({"cluster": False, "writes": True, "fails": True}, False)],
+    ids=["another worker", "failed"],
+)  # fmt: skip
+def test_a_training_that_saved_nothing_does_not_claim_the_file_of_another(
+    trained, tmp_path, how, ok
+):
     (tmp_path / "m.keras").write_text("old")
-    run, saved_to = trained(cluster=True, writes=False)
-    assert run.ok
-    assert saved_to is None
-    assert (tmp_path / "m.keras").read_text() == "old"
-
-
-def test_a_training_that_failed_saved_nothing(trained, tmp_path):
-    (tmp_path / "m.keras").write_text("old")
-    run, saved_to = trained(cluster=False, writes=True, fails=True)
-    assert not run.ok
+    run, saved_to = trained(**how)
+    assert run.ok is ok
     assert saved_to is None
     assert (tmp_path / "m.keras").read_text() == "old"
 
@@ -248,6 +238,11 @@ def test_it_goes_on_from_the_newest(request_of, folder):
     kept = open_checkpoints(request_of(), folder, resume=True)
     assert (kept.start, kept.epochs) == ("checkpoint-000002.tfopt", 2)
     assert kept.moved == kept.damaged == ()
+    (folder / kept.start).write_bytes(b"damaged")
+    kept = open_checkpoints(request_of(), folder, resume=True)
+    assert (kept.start, kept.epochs) == ("checkpoint-000001.tfopt", 1)
+    assert kept.damaged == ("checkpoint-000002.tfopt",)
+    assert "checkpoint-000002.tfopt is damaged and was passed" in show(render_resume_point(kept))
 
 
 @pytest.mark.parametrize(

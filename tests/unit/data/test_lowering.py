@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.compared import elements
-from support.lazy_modules import keras, tf
+from support.lazy_modules import tf
+from support.small_workloads import pydataset
 
 from tfopt_core.data import Batch, DataPlan, Shuffle, batching
 from tfopt_core.data import lower as lowering
@@ -28,14 +29,7 @@ def test_a_generator_is_read_anew_each_epoch_and_its_shapes_are_learned():
 
 
 def test_a_pydataset_stays_itself_until_a_plugin_changes_it():
-    class Two(keras.utils.PyDataset):
-        def __len__(self):
-            return 2
-
-        def __getitem__(self, index):
-            return np.full((2 - index, 3), index, "float32"), np.zeros(2 - index)
-
-    data = Two()
+    data = pydataset(*((np.zeros((size, 3), "float32"), np.zeros(size)) for size in (2, 1)))
     plan = DataPlan.from_pydataset(data)
     assert lower(plan) is data
     assert [len(x) for x, _ in elements(plan.prefetch())] == [2, 1]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.in_process import build_here
 from support.lazy_modules import keras, tf
-from support.small_workloads import line
+from support.small_workloads import line, pydataset
 
 from tfopt_core.diagnosis import step_rounds
 from tfopt_core.diagnosis.step_loops import DataLoop, FitLoop, GraphLoop, first_batch, repeated
@@ -111,14 +111,8 @@ def test_the_data_loop_reads_every_batch_once(count):
 
 
 def test_batches_of_a_pydataset_are_read_alone_too(tmp_path):
-    class Batches(keras.utils.PyDataset):
-        def __len__(self):
-            return 3
-
-        def __getitem__(self, index):
-            return X[: 8 - index], X[: 8 - index, :1]
-
-    made = build_here(line(40, train=Batches()), folder=tmp_path, batch_size=None)
+    batches = pydataset(*((X[:size], X[:size, :1]) for size in (8, 7, 6)))
+    made = build_here(line(40, train=batches), folder=tmp_path, batch_size=None)
     data = made.run.datasets["train"]
     [epoch] = DataLoop(data).run(limits(calls=3))
     assert len(epoch.blocks) == 3

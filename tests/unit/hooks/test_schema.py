@@ -131,9 +131,7 @@ def test_a_setting_carries_its_help_and_default():
         "anyOf": [{"type": "integer"}, {"enum": ["auto"]}],
         "default": "auto",
     }
-    assert said["size"] == {
-        "type": "integer", "minimum": 1, "exclusiveMaximum": 100, "default": 8,
-    }  # fmt: skip
+    assert said["size"] == {"type": "integer", "minimum": 1, "exclusiveMaximum": 100, "default": 8}
     assert "default" not in said["share"]
 
 

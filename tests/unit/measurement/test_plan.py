@@ -152,9 +152,7 @@ def test_three_variants_come_in_random_order_each_once():
 def test_leaving_one_out_takes_along_what_needs_it():
     variants, contrasts = leave_one_out([A, B, C])
     names = {v.name: [p.name for p in v.plugins] for v in variants}
-    assert names == {
-        "without a and b": ["c"], "without b": ["a", "c"], "without c": ["a", "b"],
-    }  # fmt: skip
+    assert names == {"without a and b": ["c"], "without b": ["a", "c"], "without c": ["a", "b"]}
     assert [(c.plugin, c.group, c.without) for c in contrasts] == [
         ("a", ("a", "b"), "without a and b"), ("b", ("b",), "without b"),
         ("c", ("c",), "without c"),

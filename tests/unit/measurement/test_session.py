@@ -6,9 +6,10 @@ from typing import Any
 
 import attrs
 import pytest
+from support.failing_disk import Killed
 from support.in_process import ended_with
 from support.measure_runs import make_outcome, make_request
-from support.report_results import make_prepared
+from support.report_results import make_plan, make_prepared
 
 from tfopt_core.errors import DamagedMeasurement, InputError, PreparationFailed, StoreError
 from tfopt_core.hooks.diagnosis import Finding
@@ -22,7 +23,6 @@ from tfopt_core.recipe.model import MeasureSpec, QualitySpec, Recipe, TargetSpec
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
 from tfopt_core.training.messages import Block, EpochDone, RunReport, StepDone
-from tfopt_core.trials.request import PluginPlan
 from tfopt_core.workers.task import Failure, PrepareTask, ReplayTask, RunTask
 
 
@@ -105,8 +105,10 @@ class FakeRunner:
             plain = {"error": "E", "message": "no", "exit_code": 3}
             return ended_with(Failure(**{**plain, **self.prepare_error}))
         plans = tuple(
-            PluginPlan(name=p.name, settings={"threads": 4}, asked={"threads": "auto"},
-                       equivalence=self.equivalence, summary="", changes=())
+            make_plan(
+                p.name, settings={"threads": 4}, asked={"threads": "auto"},
+                equivalence=self.equivalence,
+            )
             for p in task.job.plugins
         )  # fmt: skip
         quality = task.job.recipe.measure.quality
@@ -127,9 +129,7 @@ FINDING = Finding(kind="runs-eagerly", detail="each step runs eagerly", place="t
 
 def prepared_before(request, training_seconds):
     """What a first contact knows before it measures: both dry builds."""
-    plan = PluginPlan(
-        name="p", settings={"threads": 4}, asked={}, equivalence="exact", summary="", changes=()
-    )
+    plan = make_plan("p", settings={"threads": 4})
     prepared = make_prepared(
         plugins=(plan,), epochs=2, steps_per_epoch=10,
         validation_examples=100, training_seconds=training_seconds, findings=(FINDING,),
@@ -173,14 +173,19 @@ def world(tmp_path):
     return go
 
 
-def test_four_fixed_pairs_are_eight_runs_each_stored(world):
-    runner = FakeRunner()
-    results, events = world(runner, pairs=4)
+def test_four_fixed_pairs_are_eight_runs_each_stored_and_told_as_which_of_how_many(world):
+    results, events = world(FakeRunner(), pairs=4)
     assert results.comparison.verdict == "faster"
     assert len(results.runs) == 8
     assert world.store.results(results.id) == results
-    assert [type(e) for e in events].count(RunEnded) == 8
     assert next(e for e in events if isinstance(e, Ready)).total_runs == 8
+    started = [event for event in events if isinstance(event, RunStarted)]
+    assert [(event.index, event.total_runs) for event in started] == [(i, 8) for i in range(8)]
+    ended = [event for event in events if isinstance(event, RunEnded)]
+    assert len(ended) == 8
+    assert ended[0].speedup_so_far is None
+    assert ended[1].speedup_so_far == pytest.approx(1.25, rel=0.02)
+    assert ended[-1].seconds_left == 0
 
 
 @pytest.mark.promise(41, injected="foreign files where a cache, rows or features of a run would be")
@@ -240,24 +245,20 @@ def test_an_extra_run_that_does_not_end_costs_no_result(world, wall, why):
     assert any(why in warning for warning in results.warnings)
 
 
-def test_all_runs_use_the_resolved_settings(world):
+def test_runs_have_the_resolved_settings_and_the_environment_of_their_variant(world):
     runner = FakeRunner()
     world(runner, pairs=4)
+    assert isinstance(runner.tasks[0], PrepareTask)
     used = {
         task.job.plugins[0].plugin.threads for task in runner.tasks if task.job.variant == "full"
     } - {"auto"}
     assert used == {4}
-    assert isinstance(runner.tasks[0], PrepareTask)
-
-
-def test_the_environment_of_a_run_is_that_of_its_variant(world):
-    runner = FakeRunner()
-    world(runner, pairs=4)
     threads = {
         task.job.variant: environment.get("TF_NUM_INTRAOP_THREADS")
         for task, environment in zip(runner.tasks, runner.environments, strict=True)
     }
     assert threads == {"full": "3", "baseline": None}
+    assert not any(task.forks for task in runner.tasks)  # since the environment is another
 
 
 def test_leave_one_out_runs_every_variant_each_round(world):
@@ -315,6 +316,7 @@ OUT_OF_MEMORY = Failure(
 )  # fmt: skip
 
 
+@pytest.mark.promise(4, injected="ResourceExhaustedError in each run of the baseline")
 def test_a_baseline_that_never_fits_is_a_result_after_two_groups(world):
     results, _ = world(FakeRunner({"baseline": OUT_OF_MEMORY}))
     assert len(results.runs) == 4
@@ -365,16 +367,6 @@ def test_a_model_that_cannot_be_saved_costs_no_verdict(world, tmp_path):
     assert world.store.results(results.id) == results
 
 
-def test_progress_says_which_run_of_how_many(world):
-    _, events = world(FakeRunner(), pairs=4)
-    started = [event for event in events if isinstance(event, RunStarted)]
-    assert [(event.index, event.total_runs) for event in started] == [(i, 8) for i in range(8)]
-    ended = [event for event in events if isinstance(event, RunEnded)]
-    assert ended[0].speedup_so_far is None
-    assert ended[1].speedup_so_far == pytest.approx(1.25, rel=0.02)
-    assert ended[-1].seconds_left == 0
-
-
 # Resuming
 
 
@@ -390,8 +382,12 @@ def stopped_at(count, error=KeyboardInterrupt):
     return wall
 
 
-class Killed(BaseException):
-    """Stands in for the end of the process: nothing after it is carried out."""
+@pytest.fixture
+def stopped(world):
+    """The id of a measurement of four pairs that Ctrl-C has ended in its second one."""
+    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
+    [measurement] = world.store.measurements()
+    return measurement
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, Killed])
@@ -444,12 +440,10 @@ def test_resuming_refuses_another_recipe_and_names_the_key(world):
 
 
 @pytest.mark.promise(15, injected="other code, another environment")
-def test_resuming_refuses_other_code_and_another_environment(world, monkeypatch):
-    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
-    [measurement] = world.store.measurements()
-    known = world.store.request_of(measurement)["fingerprint"]
+def test_resuming_refuses_other_code_and_another_environment(world, stopped, monkeypatch):
+    known = world.store.request_of(stopped)["fingerprint"]
     changed = {'code of plugin "p"': "0" * 64, "environment variable OMP_NUM_THREADS": "1"}
-    world.store.update_request(measurement, fingerprint={**known, **changed})
+    world.store.update_request(stopped, fingerprint={**known, **changed})
     with pytest.raises(InputError) as caught:
         world(FakeRunner(), pairs=4, resuming=True)
     assert 'code of plugin "p" changed' in str(caught.value)
@@ -472,37 +466,25 @@ def test_a_damaged_measurement_of_this_recipe_is_named_rather_than_an_older_one_
         world(FakeRunner(), pairs=4, resuming=True)
 
 
-def test_a_damaged_measurement_of_another_recipe_does_not_prevent_resuming(world):
-    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
-    [measurement] = world.store.measurements()
+def test_a_damaged_measurement_of_another_recipe_does_not_prevent_resuming(world, stopped):
     world.store.begin("other", "9999", "another recipe", "ab", {})
     world.store._write("UPDATE measurement SET request = '{' WHERE id = 'other'", ())
     results, _ = world(FakeRunner(), pairs=4, resuming=True)
-    assert results.id == measurement
+    assert results.id == stopped
     assert results.comparison.pairs == 4
 
 
 @pytest.mark.parametrize(("part", "value"), [("prepared", {}), ("course", []), ("fingerprint", 3)])
-def test_resuming_names_the_measurement_whose_decisions_are_damaged(world, part, value):
-    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
-    [measurement] = world.store.measurements()
-    world.store.update_request(measurement, **{part: value})
-    with pytest.raises(DamagedMeasurement, match=f'measurement "{measurement}".*{part}'):
+def test_resuming_names_the_measurement_whose_decisions_are_damaged(world, stopped, part, value):
+    world.store.update_request(stopped, **{part: value})
+    with pytest.raises(DamagedMeasurement, match=f'measurement "{stopped}".*{part}'):
         world(FakeRunner(), pairs=4, resuming=True)
 
 
 @pytest.mark.promise(14, injected="a lock that another process holds")
-def test_a_measurement_that_another_process_holds_is_not_resumed(world, tmp_path):
-    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
-    [measurement] = world.store.measurements()
-    with held(tmp_path / "runs" / measurement), pytest.raises(StoreError, match="under way"):
+def test_a_measurement_that_another_process_holds_is_not_resumed(world, stopped, tmp_path):
+    with held(tmp_path / "runs" / stopped), pytest.raises(StoreError, match="under way"):
         world(FakeRunner(), pairs=4, resuming=True)
-
-
-def test_runs_are_not_forked_where_the_stack_changes_their_environment(world):
-    runner = FakeRunner()
-    world(runner, pairs=4)
-    assert not any(task.forks for task in runner.tasks)  # the fake plugin sets threads
 
 
 PLUS = "plus low"

@@ -86,14 +86,16 @@ def test_the_kernels_make_the_updates_of_keras(name, compiled):
     assert ("kernel" in updates.whole) == (not compiled and name != "rmsprop")
 
 
-def test_a_row_that_stands_several_times_has_its_gradients_squared_one_by_one():
+def test_a_row_that_stands_several_times_has_its_gradients_squared_by_each_optimizer_of_a_model():
     table, optimizer = keras.Variable(np.zeros((3, 1), "float32")), keras.optimizers.Adam()
     optimizer.build([table])
     gradient = tf.IndexedSlices(tf.constant([[1.0], [2.0]]), tf.constant([1, 1]), [3, 1])
     model = keras.Model()
-    model.optimizer = optimizer
-    with FusedUpdates(min_elements=1).within(model):
+    model.optimizer, model.of_its_own_step = keras.optimizers.SGD(), optimizer
+    updates = FusedUpdates(min_elements=1)
+    with updates.within(model):
         optimizer.apply([gradient], [table])
+    assert len(updates.rows) == 1
     _, _, momentum, velocity = optimizer.variables
     np.testing.assert_allclose(momentum.numpy()[1], 0.1 * (1 + 2), rtol=1e-6)
     np.testing.assert_allclose(velocity.numpy()[1], 0.001 * (1 + 4), rtol=1e-6)

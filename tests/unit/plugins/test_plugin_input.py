@@ -192,13 +192,6 @@ def test_the_lowered_data_set_has_the_options_and_the_same_elements(mode):
     effect = stack.report_effects(run, None)["Autotune"]
     assert effect.applied
     assert effect.detail == "train: autotune: " + ("2 CPUs, 64 MiB" if mode == "budget" else "off")
-
-
-def test_budgets_that_the_lowered_data_do_not_hold_are_not_applied():
-    plugin = Autotune(cpu_budget=2, ram_budget_mib=64)
-    stack = stack_of(plugin, build_dataset=PLAN)
-    run = make_run()
-    stack.build_dataset(run, "train")
     run = attrs.evolve(run, datasets={"train": tf.data.Dataset.range(3)})
     effect = stack.report_effects(run, None)["Autotune"]
     assert not effect.applied

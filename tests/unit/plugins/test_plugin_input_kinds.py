@@ -5,7 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 from support.cases import mostly_thorough
-from support.lazy_modules import keras, tf
+from support.lazy_modules import tf
+from support.small_workloads import pydataset
 from tfopt_data.augment import Augment, with_augmentation
 from tfopt_data.batch import Batch
 from tfopt_data.cache import Cache
@@ -109,10 +110,7 @@ def counted(plan):
 
 
 def test_pydataset_is_left_to_keras_by_every_plugin(tmp_path):
-    class Batches(keras.utils.PyDataset):
-        num_batches = 4
-
-    plan = DataPlan.from_pydataset(Batches())
+    plan = DataPlan.from_pydataset(pydataset(X, X))
     for name, make in PLUGINS.items():
         made = make().build_dataset(make_run(folder=tmp_path / name), "train", plan)
         assert made is plan, name

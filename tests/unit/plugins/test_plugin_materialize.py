@@ -6,7 +6,7 @@ import pytest
 from support.in_process import train_here
 from support.lazy_modules import keras, tf
 from support.plugin_drive import FakeProbe
-from support.small_workloads import line
+from support.small_workloads import line, pydataset
 from tfopt_data.materialize import Materialize
 
 from tfopt_core import DataPlan
@@ -197,15 +197,9 @@ def test_running_generator_is_read_on_for_its_steps(tmp_path):
 
 
 def test_batches_of_uneven_size_are_refused_by_their_number():
-    class Uneven(keras.utils.PyDataset):
-        def __len__(self):
-            return 3
-
-        def __getitem__(self, index):
-            return X[: 4 - index], Y[: 4 - index]
-
-    with pytest.raises(PluginRefused, match='batch 1 of the PyDataset "Uneven" is smaller'):
-        resolved(DataPlan.from_pydataset(Uneven()))
+    uneven = pydataset(*((X[:size], Y[:size]) for size in (4, 3, 2)))
+    with pytest.raises(PluginRefused, match='batch 1 of the PyDataset "Batches" is smaller'):
+        resolved(DataPlan.from_pydataset(uneven))
 
 
 def test_examples_of_other_shapes_are_refused():

@@ -105,9 +105,7 @@ def test_the_fastest_is_taken_if_it_gains_more_than_noise():
     probe = FakeProbe(seconds=by_parts({(2, False): 0.8, (2, True): 0.9}))
     resolved = SplitBatch().resolve(probe)
     assert (resolved.parts, resolved.xla) == (2, False)
-    assert [(one.parts, one.xla) for one in probe.timed[0]] == [
-        (1, False), (2, False), (2, True)
-    ]  # fmt: skip
+    assert [(one.parts, one.xla) for one in probe.timed[0]] == [(1, False), (2, False), (2, True)]
     level = FakeProbe(seconds=by_parts({(2, False): 0.99, (2, True): math.inf}))
     assert SplitBatch().resolve(level).parts == 1
     assert fastest([1.0, 0.98, 0.95]) == 2

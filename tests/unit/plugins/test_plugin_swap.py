@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.lazy_modules import keras
+from support.small_workloads import with_own_step
 from tfopt_model.graph_rewrite import parameters
 from tfopt_model.slim_head import SlimHead, with_slim_head
 from tfopt_model.swap_backbone import SwapBackbone, application_named, backbone_of, with_application
@@ -83,13 +84,7 @@ def test_flattened_map_that_another_layer_reads_stays():
 
 
 def test_model_with_a_class_of_its_own_is_left_alone():
-    class Mine(keras.Model):
-        def train_step(self, data):
-            return super().train_step(data)
-
-    model = convolutional()
-    own = Mine(model.inputs, model.outputs)
-    assert 'the class "Mine"' in with_slim_head(own)
+    assert 'the class "Own"' in with_slim_head(with_own_step(convolutional()))
 
 
 def small_network(include_top, weights, input_shape, name="small"):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from support.in_process import ended_with
 from support.report_results import make_run, show
 
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
@@ -24,7 +25,6 @@ from tfopt_core.statistics.results import Verdict
 from tfopt_core.store.decoding import Interim, Overview
 from tfopt_core.training.messages import EpochDone, RunReport
 from tfopt_core.workers.local_cluster import Role, RoleEnd
-from tfopt_core.workers.spawn import ProcessOutcome
 from tfopt_core.workers.task import Failure
 
 LONG = "long-" * 30
@@ -203,9 +203,7 @@ SERVER = Role(addresses={**WORKERS, "ps": ("127.0.0.1:2224",)}, job="ps", index=
 
 
 def end(role, message=None, cause=None, called_off=False, **metrics):
-    outcome = ProcessOutcome(
-        message=message, cause=cause, seconds=1.0, output_path=None, output_tail=""
-    )
+    outcome = ended_with(message, cause)
     return RoleEnd(role=role, outcome=outcome, metrics=metrics, called_off=called_off, seconds=1.0)
 
 

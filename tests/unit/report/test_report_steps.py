@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.diagnosed import make_diagnosed, make_part
 from support.drafts import suggestion
-from support.report_results import make_fit, make_prepared, make_results, make_run, show
+from support.report_results import make_fit, make_plan, make_prepared, make_results, make_run, show
 
 from tfopt_core.diagnosis.draft import as_own_loop, draft_of, what_bounds, why_chosen
 from tfopt_core.diagnosis.results import EpochPart
@@ -25,7 +25,7 @@ from tfopt_core.report.results.pages import render_summary
 from tfopt_core.report.style.console import make_console
 from tfopt_core.report.training import render_script
 from tfopt_core.training.messages import OWN_LOOP
-from tfopt_core.trials.request import Estimate, PluginPlan
+from tfopt_core.trials.request import Estimate
 from tfopt_core.trials.scripts.own_loop import baseline_in_words
 
 
@@ -170,9 +170,7 @@ def test_plugins_stand_in_the_order_of_the_stack_with_what_they_change():
 
 
 def test_a_plugin_that_would_change_nothing_says_so_with_the_reason_if_it_is_certain():
-    idle = PluginPlan(
-        name="idle", settings={}, asked={}, equivalence="exact", summary="", changes=()
-    )
+    idle = make_plan("idle")
     assert "nothing here\n" in plan(plugins=(idle,))
     assert "nothing here: no GPU" in plan(plugins=(idle,), not_applied={"idle": "no GPU"})
 
@@ -189,6 +187,7 @@ def test_facts_and_warnings_are_shown():
     for part in ("421,642 trainable", "5 epochs of 1,875 steps, batch size 32", "val_accuracy, "
                  "higher is better; 10,000 validation examples", "- no GPU was found"):  # fmt: skip
         assert part in text
+    assert "no metric that is known to be better high, or low" in plan(quality_metric="")
 
 
 def test_a_loop_of_the_scripts_own_has_no_epochs_and_no_metric():
@@ -208,8 +207,7 @@ def test_unknown_facts_are_left_out():
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_no_line_is_wider_than_the_console(width):
     name = "x" * 100
-    long = PluginPlan(name=name, settings={name: name}, asked={name: "auto"}, equivalence="exact",
-                      summary=name, changes=())  # fmt: skip
+    long = make_plan(name, settings={name: name}, asked={name: "auto"}, summary=name)
     text = plan(width, plugins=(long,), data_after={"train": (name, name)}, baseline=name)
     assert max(map(len, text.splitlines())) <= width
 

@@ -5,7 +5,7 @@ import math
 import attrs
 import pytest
 from support.measure_across import BASE, ENVIRONMENT, MACHINE, make_measured
-from support.measure_runs import make_fit, make_judgement, make_pairs, make_run
+from support.measure_runs import make_fit, make_judgement, make_pairs, make_run, with_fits
 
 from tfopt_core.errors import InputError
 from tfopt_core.statistics.across import compare_stacks
@@ -15,6 +15,7 @@ FAST = (8.0, 8.1, 7.95, 8.02)  # 1.25x
 FASTER = (6.66, 6.75, 6.62, 6.68)  # 1.5x
 AS_FAST = (8.01, 8.09, 7.93, 8.04)
 NOISY = (6.5, 8.9, 7.0, 9.6)
+PROJECTED = {"kind": ComparisonKind.STEADY}
 
 
 def across(a=FAST, b=FASTER, **changes):
@@ -50,22 +51,20 @@ def test_each_side_counts_the_pairs_that_its_own_verdict_rests_on():
     assert compare_stacks(make_measured("a", FAST), late) == across()
 
 
+def half_of_it(run):
+    return run.wall_seconds / 2
+
+
 def to_target(id_, walls):
-    runs = [
-        attrs.evolve(run, fits=(make_fit(seconds_to_target=run.wall_seconds / 2),))
-        for run in make_pairs(BASE, walls)
-    ]
+    runs = with_fits(make_pairs(BASE, walls), seconds_to_target=half_of_it)
     return make_measured(id_, walls, runs=runs, judgement=make_judgement(equivalence="changes"))
 
 
 def projected(id_, walls):
-    runs = [
-        attrs.evolve(
-            run, wall_seconds=1.0,
-            fits=(make_fit(complete=False, projected_seconds=run.wall_seconds),),
-        ) for run in make_pairs(BASE, walls)
-    ]  # fmt: skip
-    return make_measured(id_, walls, runs=runs, comparison={"kind": ComparisonKind.STEADY})
+    pairs = make_pairs(BASE, walls)
+    cut = with_fits(pairs, complete=False, projected_seconds=lambda run: run.wall_seconds)
+    runs = [attrs.evolve(run, wall_seconds=1.0) for run in cut]
+    return make_measured(id_, walls, runs=runs, comparison=PROJECTED)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +83,6 @@ def test_baselines_that_differ_are_pointed_out():
 # Each reason not to compare: measurements that give it, and the like that must not
 
 
-PROJECTED = {"kind": ComparisonKind.STEADY}
 CLAIMED = {"verdict": Verdict.FASTER, "statement": "faster", "speedup": 2.0}
 
 
@@ -100,17 +98,13 @@ def environment(**changes):
     return b_with(environment={**ENVIRONMENT, **changes})
 
 
-def with_fits(id_="b", **changes):
-    runs = [attrs.evolve(run, fits=(make_fit(**changes),)) for run in make_pairs(BASE, FAST)]
-    return make_measured(id_, FAST, runs=runs)
+def of_fits(id_="b", **changes):
+    return make_measured(id_, FAST, runs=with_fits(make_pairs(BASE, FAST), **changes))
 
 
 def of_target(id_="b", target="val_accuracy >= 0.9", seconds=4.0):
     judgement = make_judgement(equivalence="changes")
-    runs = [
-        attrs.evolve(run, fits=(make_fit(seconds_to_target=seconds and run.wall_seconds / 2),))
-        for run in make_pairs(BASE, FAST)
-    ]
+    runs = with_fits(make_pairs(BASE, FAST), seconds_to_target=seconds and half_of_it)
     return make_measured(id_, FAST, runs=runs, judgement=judgement, target=target)
 
 
@@ -120,7 +114,7 @@ def with_runs(**changes):
     return attrs.evolve(b, runs=tuple(attrs.evolve(run, **changes) for run in b.runs))
 
 
-A = with_fits("a", planned_epochs=2, batch_size=32)
+A = of_fits("a", planned_epochs=2, batch_size=32)
 
 
 def refusals(a, b):
@@ -141,9 +135,9 @@ def refusals(a, b):
         (machine(gpus=[{"name": "T4"}]), 'the list of GPUs is [] in A and ["T4"] in B'),
         (b_with(workload={"options": {}}), 'options is {"classes": 5} in A and not given in B'),
         (b_with(workload={"args": ["--lr"]}), "the workload's args is not given in A"),
-        (with_fits(planned_epochs=3), "planned_epochs of the baseline's trainings is 2 in A and 3"),
-        (with_fits(batch_size=64), "batch_size of the baseline's trainings is 32 in A and 64 in B"),
-        (with_fits(trainable_parameters=11), "trainable_parameters of the baseline's trainings"),
+        (of_fits(planned_epochs=3), "planned_epochs of the baseline's trainings is 2 in A and 3"),
+        (of_fits(batch_size=64), "batch_size of the baseline's trainings is 32 in A and 64 in B"),
+        (of_fits(trainable_parameters=11), "trainable_parameters of the baseline's trainings"),
         (environment(tensorflow="2.22.0"), 'tensorflow is "2.21.0" in A and "2.22.0" in B'),
         (environment(XLA_FLAGS="--x"), "the environment's XLA_FLAGS is not given in A and \"--x\""),
         (b_with(comparison=PROJECTED), 'the kind of comparison is "end-to-end" in A and "steady"'),
@@ -215,7 +209,7 @@ def test_all_reasons_are_told_at_once_and_each_names_both():
 
 
 def test_a_figure_that_varies_among_the_baselines_runs_is_unknown():
-    runs = list(with_fits(planned_epochs=2).runs)
+    runs = list(of_fits(planned_epochs=2).runs)
     runs[0] = attrs.evolve(runs[0], fits=(make_fit(planned_epochs=3),))
     assert refusals(A, make_measured("b", FAST, runs=runs)) == ()
 

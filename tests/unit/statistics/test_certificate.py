@@ -5,7 +5,7 @@ import math
 import attrs
 import pytest
 from cattrs import structure, unstructure
-from support.measure_runs import make_judgement, make_pairs
+from support.measure_runs import make_judgement, make_pairs, with_fits
 
 from tfopt_core.statistics.certificate import SAME, certify, impossible
 from tfopt_core.statistics.figures import stack_equivalence
@@ -296,15 +296,6 @@ def pairs_with(values=(0.9,) * 4, **changes):
     return runs
 
 
-def cut_short(runs):
-    """The same runs, cut short."""
-    return [
-        attrs.evolve(run, fits=(attrs.evolve(
-            run.fit, complete=False, projected_seconds=run.wall_seconds, metrics={}),))
-        for run in runs
-    ]  # fmt: skip
-
-
 def test_a_certificate_makes_it_faster_though_the_metric_straddles_the_tolerance():
     with_it = compare(pairs_with(STRADDLING), make_judgement(certificate=CERTIFIED))
     assert with_it.verdict == "faster"
@@ -336,7 +327,11 @@ def test_a_loss_of_quality_that_was_measured_outweighs_a_certificate():
 @pytest.mark.parametrize("certificate", [None, ROUNDED, impossible("it fell over")])
 def test_steps_are_faster_but_quality_is_open_where_no_run_was_finished(certificate):
     judgement = make_judgement(certificate=certificate, projected=True)
-    comparison = compare(cut_short(make_pairs(BASE, FAST)), judgement)
+    cut_short = with_fits(
+        make_pairs(BASE, FAST), complete=False, metrics={},
+        projected_seconds=lambda run: run.wall_seconds,
+    )  # fmt: skip
+    comparison = compare(cut_short, judgement)
     assert comparison.verdict == "quality open"
     assert comparison.statement == (
         "steps are faster; quality not established: 1.25x (95% interval 1.24 to 1.25, 4 pairs) "

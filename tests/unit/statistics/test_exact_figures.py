@@ -172,9 +172,8 @@ def test_where_no_metric_is_seen_no_pairs_are_asked_for():
 
 def test_an_attribution_is_no_argument_for_itself():
     row = Attribution(
-        plugin="a", left_out=0.9, low=0.85, high=0.95, run_ids=(),
-        statement="a: slower with it",
-    )  # fmt: skip
+        plugin="a", left_out=0.9, low=0.85, high=0.95, run_ids=(), statement="a: slower with it"
+    )
     said = next_steps(RUNS, make_comparison(verdict=Verdict.FASTER), (row,), None)
     assert said == ('remove "a": the stack is faster without it',)
 

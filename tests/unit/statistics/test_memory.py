@@ -5,7 +5,7 @@ import random
 
 import attrs
 import pytest
-from support.measure_runs import make_judgement, make_pairs, make_run
+from support.measure_runs import make_judgement, make_pairs, make_run, with_fits
 
 from tfopt_core.measurement.conclude import next_steps
 from tfopt_core.statistics.results import MemoryVerdict, Verdict
@@ -27,18 +27,9 @@ def measured(
     """Pairs whose stack takes as long, and this share of the baseline's 2 GiB."""
     source = random.Random(SEED)
     runs = make_pairs(walls(pairs, 10.0), walls(pairs, 10.1), **changes)
+    sizes = {"baseline": 2 * GIB, "full": 2 * GIB * ratio}
     return [
-        attrs.evolve(
-            run,
-            **{
-                figure: int(
-                    2
-                    * GIB
-                    * (ratio if run.variant == "full" else 1)
-                    * math.exp(source.gauss(0, noise))
-                )
-            },
-        )
+        attrs.evolve(run, **{figure: int(sizes[run.variant] * math.exp(source.gauss(0, noise)))})
         for run in runs
     ]
 
@@ -123,12 +114,8 @@ def test_the_objective_chooses_the_headline(objective, headline):
 
 def test_an_exact_stack_may_be_judged_by_its_time_to_the_target():
     runs = make_pairs(walls(8, 10.0), walls(8, 9.9), epochs=1)
-    runs = [
-        attrs.evolve(run, fits=(attrs.evolve(run.fit, seconds_to_target=0.5 * run.wall_seconds),))
-        if run.variant == "full"
-        else attrs.evolve(run, fits=(attrs.evolve(run.fit, seconds_to_target=run.wall_seconds),))
-        for run in runs
-    ]
+    runs = with_fits(runs, seconds_to_target=lambda run: run.wall_seconds)
+    runs = with_fits(runs, "full", seconds_to_target=lambda run: run.wall_seconds / 2)
     # of another length than the baseline, which the way to a target may be
     assert compare(runs, make_judgement(equivalence="exact")).verdict is Verdict.UNLIKE
     judgement = make_judgement(equivalence="exact", objective="time-to-target")

@@ -1,7 +1,5 @@
 """The results' file: whole, durable, and never overwritten when something is wrong with it."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import attrs

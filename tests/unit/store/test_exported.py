@@ -1,7 +1,5 @@
 """What `--json` wrote is read back whole; anything else is refused with its reason."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

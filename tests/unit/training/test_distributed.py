@@ -43,6 +43,7 @@ def test_the_parent_is_told_who_is_waited_for_and_how_long(free_port):
     assert message == ClusterJoining(cluster, 7)
 
 
+@pytest.mark.promise(39, injected="a socket on the worker's port")
 def test_a_taken_port_is_named_before_anybody_waits():
     with socket.socket() as taken:
         taken.bind(("", 0))

@@ -6,20 +6,18 @@ from types import SimpleNamespace
 import attrs
 import numpy as np
 import pytest
+from support.in_process import job_here
 from support.lazy_modules import keras, tf
+from support.small_workloads import line
 
-from tfopt_core import Workload
-from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.hooks.stack import Stack
 from tfopt_core.plugins import Control, Effect, Plugin, hookimpl
-from tfopt_core.recipe.model import Recipe, WorkloadSpec
-from tfopt_core.testing import make_machine
 from tfopt_core.training.build import build
 from tfopt_core.training.callbacks import batch_callbacks, keras_callback
 from tfopt_core.training.checkpoints.state import make_iterators
 from tfopt_core.training.fit import train
 from tfopt_core.training.fit_monitor import FitMonitor
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
-from tfopt_core.training.job import Job
 
 EPOCHS, DONE = 5, 2
 
@@ -194,36 +192,20 @@ class Owns(Writes):
 
 
 def test_the_whole_order_of_calls(tmp_path):
-    x = np.arange(20, dtype="float32").reshape(10, 2)
-    workload = Workload(
-        train=(x, x[:, 0]),
-        validation=(x, x[:, 0]),
-        build_model=lambda: keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)]),
-        loss="mse",
-    )
-    plugins = (StackedPlugin("a", Writes(name="a")), StackedPlugin("b", Owns(name="b")))
-    recipe = Recipe(name="order", workload=WorkloadSpec(use="order", epochs=2, batch_size=4))
-    machine = make_machine()
+    workload = line(10)
+    job = job_here(Writes(name="a"), Owns(name="b"), folder=tmp_path)
     CALLS.clear()
-    in_parent = Stack(plugins)
-    in_parent.configure_runtime(machine, recipe)
-    job = Job(
-        recipe=recipe,
-        plugins=plugins,
-        variant="full",
-        seed=1,
-        machine=machine,
-        folder=tmp_path,
-        runtime_changes=in_parent.all_changes,
-    )
-    built = build(job, workload)
+    in_parent = Stack(job.plugins)
+    in_parent.configure_runtime(job.machine, job.recipe)
+    job = attrs.evolve(job, runtime_changes=in_parent.all_changes)
+    built = build(job, attrs.evolve(workload, validation=workload.train))
     train(built, perf_counter_ns(), lambda message: None)
     built.stack.report_effects(built.run, built.model)
 
     both = ["a", "b"]
     metrics = "loss val_data_loss val_loss"
     assert [
-        *(f"{name} configure_runtime order" for name in both),
+        *(f"{name} configure_runtime here" for name in both),
         *(f"{name} configure_precision 2" for name in both),
         "b build_strategy",
         *(f"{name} build_dataset train 1" for name in both),

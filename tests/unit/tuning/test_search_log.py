@@ -60,6 +60,7 @@ def test_the_newest_search_comes_first_and_is_resumed_where_its_facts_are_the_sa
 
 
 @pytest.mark.promise(41, injected="a file that is no log of searches, or one with other entries")
+@pytest.mark.promise(41, injected="the file of earlier searches is overwritten")
 @pytest.mark.parametrize("damage", ["file", "entry"])
 def test_a_damaged_log_is_named_and_not_written(damage, log, tmp_path):
     path = tmp_path / LOG_FILE

@@ -69,12 +69,11 @@ def test_tuned_options_stand_in_the_workload_with_what_they_replace(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "baseline"),
     [
-        ({"options": {"units": 8}, "batch_size": 32},
-         {"batch_size": 32, "options": {"units": 8}}),
+        ({"options": {"units": 8}, "batch_size": 32}, {"batch_size": 32, "options": {"units": 8}}),
         ({"batch_size": 32}, {"batch_size": 32, "defaults": ["units"]}),
         ({}, {"defaults": ["units", "batch_size"]}),
     ],
-)  # fmt: skip
+)
 def test_the_baseline_of_the_written_recipe_is_the_training_as_it_was(changes, baseline, tmp_path):
     before = recipe(tmp_path, factory="mine.py:build", **changes)
     before = attrs.evolve(before, measure=attrs.evolve(before.measure, seconds=8.0))
@@ -144,11 +143,9 @@ pytest.importorskip("optuna", reason="the tune extra is not installed")
 
 
 def test_the_paths_of_a_winner_that_is_written_elsewhere_start_where_the_recipe_lies(tmp_path):
-    workload = WorkloadSpec(factory="train.py:build")
-    recipe = Recipe(name="r", workload=workload, path=tmp_path / "recipe.toml")
-    proof = proof_recipe(
-        recipe, make_tuned(stack=(plugin("cache"),)), path=tmp_path / "out" / "x.toml", seconds=60.0
-    )
+    tuned = make_tuned(stack=(plugin("cache"),))
+    path = tmp_path / "out" / "x.toml"
+    proof = proof_recipe(recipe(tmp_path), tuned, path=path, seconds=60.0)
     assert proof.directory == tmp_path
     assert proof.path.name == "x.toml"
 

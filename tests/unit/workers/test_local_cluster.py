@@ -168,14 +168,8 @@ def test_each_role_has_a_folder_of_its_own_and_only_the_chief_saves(play, tmp_pa
 
 
 def test_a_worker_that_is_killed_is_the_cause_and_the_others_may_name_theirs(play):
-    played = play(
-        {
-            "worker-0": [["epoch", 0.5], ["sleep", 0.2], ["error", "lost worker 1"]],
-            "worker-1": [["kill", 0]],
-        },
-        processes=True,
-        workers=2,
-    )
+    loses = [["epoch", 0.5], ["sleep", 0.2], ["error", "lost worker 1"]]
+    played = play({"worker-0": loses, "worker-1": [["kill", 0]]}, processes=True, workers=2)
     assert played.outcome.message is None
     cause = played.outcome.cause
     assert cause.startswith("worker 1 was killed by SIGKILL (possibly out of memory, peak memory ")
@@ -184,12 +178,8 @@ def test_a_worker_that_is_killed_is_the_cause_and_the_others_may_name_theirs(pla
 
 
 def test_whoever_hangs_after_another_has_failed_is_killed(play):
-    played = play(
-        {"worker-0": [["deaf", 0]], "worker-1": [["error", "its disk is full"]]},
-        processes=True,
-        waits={"loss_seconds": 0.5},
-        workers=2,
-    )
+    plays = {"worker-0": [["deaf", 0]], "worker-1": [["error", "its disk is full"]]}
+    played = play(plays, processes=True, waits={"loss_seconds": 0.5}, workers=2)
     assert played.outcome.cause == "worker 1: its disk is full"
     assert played.ends["worker 0"].called_off
     assert not played.ends["worker 0"].failed
@@ -200,25 +190,16 @@ def test_joining_ends_with_joined(play, later):
     later(lambda: ClusterJoined in told)
     # the limits are looked at before it has trained
     joins = [["join", 60], ["joined", 0], ["sleep", 0.5], *TRAINS]
-    played = play(
-        {"worker-0": joins, "worker-1": TRAINS},
-        processes=True,
-        on_told=lambda message: told.append(type(message)),
-        workers=2,
-    )
+    plays = {"worker-0": joins, "worker-1": TRAINS}
+    note = lambda message: told.append(type(message))  # noqa: E731
+    played = play(plays, processes=True, on_told=note, workers=2)
     assert played.outcome.cause is None
     assert [type(message) for message in played.told][:2] == [ClusterJoining, ClusterJoined]
 
 
 def test_servers_end_with_their_chief(play):
-    played = play(
-        {
-            "chief-0": TRAINS,
-            "worker-0": [["served", 0]],
-            "ps-0": SLEEPS,
-        },
-        waits={"served_seconds": 0.5}, workers=1, parameter_servers=1,
-    )  # fmt: skip
+    plays = {"chief-0": TRAINS, "worker-0": [["served", 0]], "ps-0": SLEEPS}
+    played = play(plays, waits={"served_seconds": 0.5}, workers=1, parameter_servers=1)
     assert isinstance(played.outcome.message, RunReport)
     assert played.ends["worker 0"].outcome.message == OthersServed()
     assert played.ends["parameter server 0"].called_off

@@ -25,11 +25,6 @@ def fashion():
     return bundled.load("fashion_mnist")
 
 
-@pytest.fixture(scope="module")
-def flights():
-    return bundled.load("flights")
-
-
 def hashes(images):
     return [hashlib.sha256(image.tobytes()).digest() for image in images]
 

@@ -184,9 +184,8 @@ def studied(**options):
 
 @pytest.mark.parametrize(
     ("options", "rate", "dropout", "penalties"),
-    [({}, 1e-3, [], 0),
-     ({"learning_rate": 0.02, "l2": 1e-4, "dropout": 0.3}, 0.02, [0.3, 0.3], 2)],
-)  # fmt: skip
+    [({}, 1e-3, [], 0), ({"learning_rate": 0.02, "l2": 1e-4, "dropout": 0.3}, 0.02, [0.3, 0.3], 2)],
+)
 def test_learning_rate_penalty_and_dropout_of_the_study_reach_the_training(
     options, rate, dropout, penalties
 ):

@@ -11,6 +11,7 @@ import attrs
 from tfopt_core.data import all_ops, changing_ops
 from tfopt_core.toolkit import (
     TRAINED_PART,
+    describe,
     in_order,
     keras,
     nested_layers,
@@ -136,9 +137,11 @@ def halves(model: Any) -> Halves | str:
         return f'"{_made_by(cut)[0]}", where the frozen part ends, hands a mask on'
     if prefix.losses:
         return "a layer of its frozen part adds a loss"
-    head = keras.Model(
-        cut, model.outputs[0] if isinstance(model, keras.Sequential) else model.output
-    )
+    ends = model.outputs[0] if isinstance(model, keras.Sequential) else model.output
+    try:
+        head = keras.Model(cut, ends)
+    except ValueError as error:  # as of one feature from which another one is made
+        return f"Keras makes no model of what is behind its frozen part: {describe(error)}"
     return Halves(prefix, function, head, _made_by(cut), weights)
 
 

@@ -159,6 +159,15 @@ def called_again():
     return keras.Model(pictures, layers.Dense(2)(hidden))
 
 
+def frozen_output():
+    pictures = keras.Input((8, 8, 3))
+    first = layers.Flatten()(layers.Dense(3, trainable=False)(pictures))
+    last = layers.Dense(4, trainable=False)(first)
+    return keras.Model(
+        pictures, [layers.Dense(2)(layers.Add()([last, layers.Dense(4)(last)])), first]
+    )
+
+
 def unfrozen():
     whole = transfer()
     whole.get_layer("base").trainable = True
@@ -172,6 +181,7 @@ def unfrozen():
         (lambda: transfer(inner_dropout), 'the layer "base" draws at random'),
         (normalizing, "batch normalization in training mode"),
         (called_again, 'the layer "twice" is called again after the frozen part'),
+        (frozen_output, "Keras makes no model of what is behind its frozen part"),
         (across_examples, "computes with the other examples of a batch"),
         pytest.param(
             lambda: with_own_step(transfer()),

@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 
 from support.measure_runs import make_outcome
-from tfopt_core.recipe.model import WARM_SECONDS
+from tfopt_core.recipe.model import LONGEST_WARM_SECONDS
 from tfopt_core.training.clock import BLOCK_STEPS
 from tfopt_core.training.messages import Block, FitOutcome
 from tfopt_core.workers.turns import Pacing
@@ -53,7 +53,7 @@ class Training:
     def _blocks_until_cut(self, seconds) -> tuple[list[Block], tuple[float, ...]]:
         blocks, now = [], 0.0
         cuts = Pacing(
-            epochs=self.epochs, steps_per_epoch=self.steps, warm_seconds=WARM_SECONDS,
+            epochs=self.epochs, steps_per_epoch=self.steps, warm_seconds=LONGEST_WARM_SECONDS,
             now=lambda: int(now * 1e9),
         )  # fmt: skip
         for epoch, of_epoch in enumerate(seconds):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import attrs
 
 from tfopt_core.hooks.plugin_class import requiring, traits
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe.model import PAIRS, WARM_SECONDS
+from tfopt_core.recipe.model import LONGEST_WARM_SECONDS, PAIRS, WARM_SECONDS
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.contrasts import Contrast
+from tfopt_core.statistics.fit_figures import LEAST_STARTS
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, seconds_in_words
 from tfopt_core.statistics.results import Addition
 from tfopt_core.statistics.runs import BASELINE, PLUS, RunResult
@@ -25,8 +26,9 @@ from tfopt_core.workers.turns import longest_uninterrupted
 BESIDE_SECONDS, BESIDE_OF_FORK = 3.0, 1.0
 # With a budget each run trains for so long at least, and there are so many pairs at most.
 LEAST_SECONDS, MOST_PAIRS = 2.0, 24
-# Plugins are left out in turn where that takes no longer, unless a budget says otherwise.
-ISOLATING_SECONDS = 150.0
+# Without a budget there are as many pairs as this holds: more of them narrow the interval, and
+# longer runs do not. Plugins are left out in turn where the least pairs with that take no longer.
+MEASURING_SECONDS = 100.0
 # Whole trainings judge the quality where they take no longer, unless a budget says otherwise.
 JUDGING_SECONDS = 1800.0
 NOT_JUDGED = (
@@ -74,8 +76,7 @@ def plan_of(
     :param forks: whether the runs are forks of one process.
     :param certificates, added, seed: as `MeasurementState` has them.
     """
-    is_script = request.recipe.workload.is_script
-    beside = BESIDE_OF_FORK if forks and not is_script else BESIDE_SECONDS
+    beside = (BESIDE_OF_FORK if forks else BESIDE_SECONDS) + prepared.seconds_to_fit
     run_seconds = partial(_run_seconds, prepared, beside=beside)
     sides = 2 if added is None else 3
     certified = [one.certified for one in certificates.values()].count(True) == sides - 1
@@ -86,13 +87,15 @@ def plan_of(
     warm: float | None = None
     note = ""
     if not prepared.is_whole and measure.seconds != "whole":
-        warm = measure.seconds or WARM_SECONDS
+        warm = measure.seconds or _warm_seconds(prepared)
     extras = len(leave_one_out(request.plugins)[0])
     isolating = measure.attribution == "leave-one-out"
     judges = measure.seconds is None and measure.quality is not None
     if warm is not None and judges and not certified:
         # only whole trainings tell whether the model is as good
-        pairs, longest = (measure.pairs, JUDGING_SECONDS) if left is None else (MINIMUM_PAIRS, left)
+        pairs, longest = measure.pairs or PAIRS, JUDGING_SECONDS
+        if left is not None:
+            pairs, longest = MINIMUM_PAIRS, left
         each = run_seconds(None)
         takes = None if each is None else pairs * (sides + isolating * extras) * each
         if takes is not None and takes <= longest:
@@ -104,18 +107,45 @@ def plan_of(
             note = NOT_JUDGED.format(how_long=how_long)
     each = run_seconds(warm)
     if measure.attribution == "auto" and extras and each is not None:
-        longest = ISOLATING_SECONDS if left is None else left
-        isolating = measure.pairs * (sides + extras) * each <= longest
+        longest = MEASURING_SECONDS if left is None else left
+        isolating = (measure.pairs or PAIRS) * (sides + extras) * each <= longest
     sides += extras if isolating else 0
-    plan = MeasurementState(
-        pairs=measure.pairs, warm_seconds=warm, isolating=isolating,
+    if left is None:
+        pairs = measure.pairs or _pairs_within(MEASURING_SECONDS, sides, each, PAIRS)
+    else:
+        pairs = _pairs_within(left, sides, each, MINIMUM_PAIRS)
+        if pairs == MINIMUM_PAIRS and warm is not None and measure.seconds is None:
+            warm, each = LEAST_SECONDS, run_seconds(LEAST_SECONDS)
+        takes = 0.0 if each is None else pairs * sides * each
+        if takes > left:
+            over = (
+                f"this takes about {seconds_in_words(prepared.seconds + takes)}, more than the "
+                f"budget of {seconds_in_words(left + prepared.seconds)}"
+            )
+            note = "; ".join(filter(None, (note, over)))
+    return MeasurementState(
+        pairs=pairs, warm_seconds=warm, isolating=isolating,
         group_seconds=None if each is None else sides * each, note=note,
         seed=seed, certificates=certificates, added=added,
     )  # fmt: skip
-    if left is None:
-        return plan
-    open_seconds = measure.seconds is None
-    return _within(left, plan, prepared.seconds, sides, run_seconds, open_seconds=open_seconds)
+
+
+def _warm_seconds(prepared: Prepared) -> float:
+    """Return how long each run trains after its start, by default: longer where a total can be
+    projected then, from the starts of enough epochs."""
+    whole, epochs = prepared.training_seconds, prepared.epochs
+    needed = 0.0 if whole is None else (LEAST_STARTS + 1) * whole / epochs
+    return max(WARM_SECONDS, needed) if needed <= LONGEST_WARM_SECONDS else WARM_SECONDS
+
+
+def _pairs_within(seconds: float, sides: int, each: float | None, least: int) -> int:
+    """Return how many pairs are made in this time.
+
+    :param each: the seconds of one of their runs, None if unknown.
+    """
+    if each is None:
+        return PAIRS
+    return max(least, min(MOST_PAIRS, int(seconds / (sides * each))))
 
 
 def added_stack(prepared: Prepared, extended: Prepared) -> Addition:
@@ -129,37 +159,6 @@ def added_stack(prepared: Prepared, extended: Prepared) -> Addition:
         plugins=names, resolved=now, equivalence=extended.equivalence,
         variant=f"{PLUS}{' and '.join(names)}",
     )  # fmt: skip
-
-
-def _within(
-    left: float, plan: MeasurementState, spent: float, sides: int,
-    run_seconds: Callable[[float | None], float | None], *, open_seconds: bool,
-) -> MeasurementState:  # fmt: skip
-    """Return the plan that fits into the seconds that are left of a budget.
-
-    It chooses what the recipe leaves open: the seconds of a run, and then the number of pairs.
-
-    :param spent: the seconds of the budget that have passed.
-    :param run_seconds: returns about how long a run takes.
-    :param open_seconds: whether the recipe leaves the seconds of a run open.
-    """
-    warm = plan.warm_seconds
-    if warm is not None and open_seconds:
-        least = run_seconds(LEAST_SECONDS) or LEAST_SECONDS
-        warm = min(WARM_SECONDS, LEAST_SECONDS + max(0.0, left / (sides * PAIRS) - least))
-    each = run_seconds(warm)
-    if each is None:
-        return attrs.evolve(plan, warm_seconds=warm)
-    pairs = max(MINIMUM_PAIRS, min(MOST_PAIRS, int(left / (sides * each))))
-    takes, budget = pairs * sides * each, left + spent
-    note = plan.note
-    if takes > left:
-        over = (
-            f"this takes about {seconds_in_words(spent + takes)}, more than the budget "
-            f"of {seconds_in_words(budget)}"
-        )
-        note = "; ".join(filter(None, (note, over)))
-    return attrs.evolve(plan, pairs=pairs, warm_seconds=warm, group_seconds=sides * each, note=note)
 
 
 def _run_seconds(prepared: Prepared, warm_seconds: float | None, *, beside: float) -> float | None:

@@ -33,8 +33,9 @@ from tfopt_core.recipe.table import (
 )
 from tfopt_core.recipe.tree import NOWHERE, Fault, Node
 
-# Pairs of a measurement, and how many seconds each of their runs trains after its start.
-PAIRS, WARM_SECONDS = 6, 5.0
+# The least pairs of a measurement without a budget, and how many seconds each of their runs trains
+# after its start: up to the longest where so many hold enough epochs.
+PAIRS, WARM_SECONDS, LONGEST_WARM_SECONDS = 6, 2.5, 5.0
 # What a recipe says about any plugin, so no plugin can have it as a setting.
 RESERVED_KEYS: Mapping[str, Any] = {"use": Word, "enabled": bool}
 # Which contrast is the headline of a measurement.
@@ -216,11 +217,16 @@ class MeasureSpec(Table):
     `pairs` and `seconds` are fixed beforehand; a budget holds fewer or more of both.
     """
 
-    pairs: int = key(PAIRS, "Number of pairs of runs, at least 4; 6 by default.", validator=ge(4))
+    pairs: int | None = key(
+        None,
+        "Number of pairs of runs, at least 4; by default as many as 100 s hold, 6 to 24.",
+        validator=optional(ge(4)),
+    )
     seconds: SecondsOrWhole | None = key(
         None,
-        'Seconds that each run trains after its start, or "whole" trainings; by default 5, and '
-        "whole ones where a quality is named and the stack is not certified.",
+        'Seconds that each run trains after its start, or "whole" trainings; by default 2.5, up to '
+        "5 where that holds five epochs, and whole ones where a quality is named and the stack is "
+        "not certified.",
         converter=_as_float,
     )
     budget_seconds: Duration | None = key(

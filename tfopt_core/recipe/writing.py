@@ -90,13 +90,10 @@ def recipe_text(
 
 def text_of(recipe: Recipe) -> str:
     """Return the text of a recipe that was read: after `extends` and `--set`, without comments."""
-    measure = recipe.measure.to_dict()
-    if "budget" in measure:
-        del measure["pairs"]  # which it chooses; both are an error
     return recipe_text(
         name=recipe.name, description=recipe.description, workload=recipe.workload.to_dict(),
         plugins=[PlannedPlugin(one.use, to_json(one.settings)) for one in recipe.plugins],
-        measure=measure,
+        measure=recipe.measure.to_dict(),
     )  # fmt: skip
 
 
@@ -221,9 +218,9 @@ _SPARE = (
     (SpareKey("workload", "batch_size", 32, "over all replicas"), "factory"),
     (SpareKey("workload", "options", {"classes": 5}, "keyword arguments of the factory"),
      "factory"),
-    (SpareKey("measure", "pairs", 12, "more than the usual 6 narrow the interval"),
+    (SpareKey("measure", "pairs", 12, "more narrow the interval"),
      "fit loop factory"),
-    (SpareKey("measure", "seconds", "whole", "whole trainings in place of 5 s of each"),
+    (SpareKey("measure", "seconds", "whole", "whole trainings in place of a few seconds"),
      "fit factory"),
     (SpareKey("measure", "attribution", "leave-one-out",
               "measures what each plugin adds, however long it takes"),

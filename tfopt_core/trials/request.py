@@ -122,7 +122,8 @@ class Prepared(Answer):
     says that runs are compared by their time to a target. `several_processes` says that the stack
     distributes a training over processes. `seconds` is the duration of the dry build. Of a script's
     `own_loop` the metric of quality is "", and `steps_per_epoch` is the updates after which a run
-    ends, None for the script's end. `forks` says that the runs of a script may be forks of a
+    ends, None for the script's end. `seconds_to_fit` is what a script takes from its begin to its
+    fit. `forks` says that the runs of a script may be forks of a
     process that has imported TensorFlow, since it sets nothing before that. `findings` are what a
     first look found to change by hand. `peak_rss_bytes` is the largest memory of the dry build's
     process, None if unknown.
@@ -154,6 +155,7 @@ class Prepared(Answer):
     to_target: bool = False
     own_loop: bool = False
     seconds: float = 0.0
+    seconds_to_fit: float = 0.0
     forks: bool = False
     findings: tuple[Finding, ...] = ()
     peak_rss_bytes: int | None = None

@@ -12,7 +12,7 @@ import attrs
 
 from tfopt_core.diagnosis.draft import sealed
 from tfopt_core.hooks.machine import machine_in_words
-from tfopt_core.recipe.model import PAIRS, PluginEntry, Recipe
+from tfopt_core.recipe.model import PluginEntry, Recipe
 from tfopt_core.recipe.writing import PlannedPlugin, recipe_text
 from tfopt_core.statistics.results import Verdict
 from tfopt_core.tuning.candidates import against, with_options
@@ -40,7 +40,7 @@ def proof_recipe(recipe: Recipe, result: TuneResult, *, path: Path, seconds: flo
     entries = tuple(PluginEntry(one.name, dict(one.settings)) for one in result.stack)
     tuned = against(with_options(recipe, result.tuned_options), recipe)
     measured = attrs.evolve(
-        tuned.measure, pairs=PAIRS, budget_seconds=seconds, attribution="off",
+        tuned.measure, pairs=None, budget_seconds=seconds, attribution="off",
         objective=result.objective,
     )  # fmt: skip
     if recipe.path is not None:

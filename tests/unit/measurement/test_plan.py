@@ -24,7 +24,7 @@ from tfopt_core.trials.request import Variant
 
 def planned(
     plugins=("p",), training_seconds=60.0, epochs=10, several=False, certified=False, forks=False,
-    **spec,
+    seconds_to_fit=0.0, **spec,
 ) -> MeasurementState:  # fmt: skip
     recipe = Recipe(name="r", workload=WorkloadSpec(use="w"), measure=MeasureSpec(**spec))
     stack = tuple(StackedPlugin(name, Plugin()) for name in plugins)
@@ -32,41 +32,48 @@ def planned(
     prepared = make_prepared(
         plugins=(), quality_metric="loss", quality_direction="min", epochs=epochs,
         steps_per_epoch=10, validation_examples=None, training_seconds=training_seconds,
-        seconds=10.0, several_processes=several,
+        seconds=10.0, several_processes=several, seconds_to_fit=seconds_to_fit,
     )  # fmt: skip
     certificates = {"full": Certificate(kind="certified", statement="")} if certified else {}
     return plan_of(request, prepared, seed=1, certificates=certificates, forks=forks)
 
 
-def test_six_groups_of_five_seconds_a_side_and_a_number_that_is_given_stays():
+def test_as_many_pairs_as_a_minute_and_a_half_holds_and_a_number_that_is_given_stays():
     plan = planned()
-    assert (plan.pairs, plan.warm_seconds, plan.isolating, plan.note) == (6, 5.0, False, "")
-    # the process and five seconds; an epoch comes first if four of them begin in that time
-    assert plan.group_seconds == pytest.approx(2 * (5.0 + 3.0))
-    assert planned(training_seconds=20.0).group_seconds == pytest.approx(2 * (5.0 + 3.0))
-    assert planned(training_seconds=10.0).group_seconds == pytest.approx(2 * (1.0 + 5.0 + 3.0))
+    # the process and the seconds; an epoch comes first if four of them begin in that time
+    assert plan.group_seconds == pytest.approx(2 * (2.5 + 3.0))
+    assert (plan.pairs, plan.warm_seconds, plan.isolating, plan.note) == (9, 2.5, False, "")
+    assert planned(forks=True).pairs == 14
+    assert planned(forks=True, seconds_to_fit=9.0).pairs == 6  # no fewer
     assert planned(pairs=12).pairs == 12
     assert planned(seconds=8).warm_seconds == 8.0
     whole = planned(seconds="whole")
     assert whole.warm_seconds is None
+    assert whole.pairs == 6
     assert whole.group_seconds == pytest.approx(2 * 63.0)
     assert planned(training_seconds=2.0).group_seconds == pytest.approx(2 * 5.0)
     assert planned(several=True).group_seconds is None
 
 
+def test_a_run_is_longer_where_that_holds_enough_epochs_for_a_total():
+    found = {epoch: planned(training_seconds=10 * epoch) for epoch in (0.2, 0.8, 1.0, 1.1)}
+    assert [plan.warm_seconds for plan in found.values()] == [2.5, 4.0, 5.0, 2.5]
+    assert found[0.8].group_seconds == pytest.approx(2 * (0.8 + 4.0 + 3.0))
+
+
 def test_whole_trainings_judge_a_quality_that_no_replay_certifies_where_they_take_little_time():
     quality = QualitySpec("val_accuracy")
     assert planned(quality=quality).warm_seconds is None
-    assert planned(quality=quality, certified=True).warm_seconds == 5.0
+    assert planned(quality=quality, certified=True).warm_seconds == 2.5
     assert planned(quality=quality, seconds=5).warm_seconds == 5.0
     long = planned(quality=quality, training_seconds=3600.0)
-    assert long.warm_seconds == 5.0
+    assert long.warm_seconds == 2.5
     assert "would take about 12.0 h" in long.note
     assert "not judged" in planned(quality=quality, budget_seconds=300).note
     assert "any time" in planned(quality=quality, training_seconds=None).note
     isolated = {"quality": quality, "attribution": "leave-one-out", "training_seconds": 100.0}
     assert planned(**isolated).warm_seconds is None
-    assert planned(("p", "q", "r"), **isolated).warm_seconds == 5.0
+    assert planned(("p", "q", "r"), **isolated).warm_seconds == 2.5
     assert planned(quality=quality, budget_seconds=600).warm_seconds is None
 
 
@@ -76,8 +83,7 @@ def test_a_budget_holds_what_it_chooses(budget):
     assert 4 <= plan.pairs <= MOST_PAIRS
     assert 10.0 + plan.pairs * plan.group_seconds <= budget or plan.note
     assert not plan.note or (budget == 60 and "more than the budget of 60 s" in plan.note)
-    more = planned(budget_seconds=2 * budget)
-    assert (more.pairs, more.warm_seconds) >= (plan.pairs, plan.warm_seconds) or more.pairs > 6
+    assert planned(budget_seconds=2 * budget).pairs > plan.pairs or plan.pairs == MOST_PAIRS
 
 
 def test_forks_which_start_at_once_leave_a_budget_for_more_pairs():
@@ -87,7 +93,7 @@ def test_forks_which_start_at_once_leave_a_budget_for_more_pairs():
 
 
 def test_a_budget_leaves_seconds_that_are_given_as_they_are():
-    assert planned(budget_seconds=60).warm_seconds < 5.0
+    assert planned(budget_seconds=60).warm_seconds == 2.0
     assert planned(seconds=5, budget_seconds=60).warm_seconds == 5.0
 
 
@@ -95,7 +101,7 @@ def test_each_plugin_is_left_out_in_turn_where_that_takes_little_time():
     two = ("p", "q")
     assert not planned(two, attribution="off").isolating
     assert planned(two, attribution="leave-one-out").isolating
-    assert not planned(two).isolating  # six groups of four runs of 8 s
+    assert not planned(two).isolating  # six groups of four runs of 5.5 s
     assert planned(two, training_seconds=1.0).isolating
     assert planned(two, budget_seconds=300).isolating
     assert not planned(training_seconds=1.0).isolating  # one plugin is the whole stack

@@ -22,6 +22,7 @@ from tfopt_core.scripts.importing import WhenImported, hides_modules
 from tfopt_core.scripts.running import BOTH, ScriptEnd, run_script, why_nothing_trained
 from tfopt_core.scripts.seeding import Seeding
 from tfopt_core.scripts.session import Session
+from tfopt_core.training.clock import running_ns
 from tfopt_core.training.factory import module_file
 from tfopt_core.training.messages import Message
 from tfopt_core.training.runtime import apply_in_process, seen_by_tensorflow
@@ -43,6 +44,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     :param own: the training loop of the script's own, which has begun where it is watched.
     :param hides: whether modules beside the script hide others; a look finds that.
     :param imports: acts on the imports of TensorFlow and Keras.
+    :param began: when Keras was imported, by `running_ns`.
     """
 
     task: AnyTask
@@ -50,6 +52,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     failure: TfoptError | None = None
     own: LoopOfScript = attrs.field()
     hides: bool = False
+    began: int = 0
     imports: WhenImported = attrs.field(init=False)
 
     @own.default
@@ -119,6 +122,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
 
     def _begin(self) -> None:
         """Patch Keras once it is imported, before any model is built."""
+        self.began = running_ns()
         self._noting(functools.partial(_check_backend, keras.config.backend()))
         # Keras is imported, and TensorFlow says which GPUs there are
         self.task = attrs.evolve(self.task, job=seen_by_tensorflow(self.task.job))

@@ -166,8 +166,11 @@ class ScriptTraining(ScriptRun[RunTask]):
 class ScriptLook(ScriptRun[LookTask]):
     """A run that goes no further than the fit to examine, with which its process ends."""
 
+    _seconds_to_fit: float = 0.0
+
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
         self.own.remove()
+        self._seconds_to_fit = (started - self.began) / 1e9
         number = self.task.job.recipe.workload.fit or 1
         call = workload.call
         if call.number < number:
@@ -250,7 +253,8 @@ class ScriptLook(ScriptRun[LookTask]):
         script's start."""
         answer = cast(Answer, resolve_name(look)(self.task, self.tell, of))
         if isinstance(answer, Prepared):
-            return attrs.evolve(answer, forks=not (self.imports.changed or self.hides))
+            forks = not (self.imports.changed or self.hides)
+            return attrs.evolve(answer, forks=forks, seconds_to_fit=self._seconds_to_fit)
         return answer
 
 

@@ -292,13 +292,8 @@ def _starts_from_constants(optimizer: Any) -> bool:
 def _creates_nothing(model: Any) -> bool:
     """Return whether Keras creates no variables while it traces a step, and so traces it once."""
     optimizer = model.optimizer
-    return (
-        type(optimizer) is keras.optimizers.SGD
-        and not optimizer.momentum
-        and (
-            len(model.metrics) <= 1  # that of the loss
-        )
-    )
+    without_state = type(optimizer) is keras.optimizers.SGD and not optimizer.momentum
+    return without_state and len(model.metrics) <= 1  # that of the loss
 
 
 def _steps_its_own_way(model: Any, replaced: Collection[str]) -> bool:

@@ -22,13 +22,13 @@ from tfopt_core.trials.request import Prepared, Request, ScheduledRun, Variant
 from tfopt_core.workers.turns import longest_uninterrupted
 
 # What a run takes beside its training, at least: its process, and validations behind the cut. A
-# fork takes less, but for what a script does before its first fit.
-BESIDE_SECONDS, BESIDE_OF_FORK = 3.0, 1.0
+# fork takes less. A run that is cut short also traces before its seconds begin.
+BESIDE_SECONDS, BESIDE_OF_FORK, TRACING_SECONDS = 3.0, 1.0, 1.0
 # With a budget each run trains for so long at least, and there are so many pairs at most.
 LEAST_SECONDS, MOST_PAIRS = 2.0, 24
 # Without a budget there are as many pairs as this holds: more of them narrow the interval, and
 # longer runs do not. Plugins are left out in turn where the least pairs with that take no longer.
-MEASURING_SECONDS = 100.0
+MEASURING_SECONDS = 85.0
 # Whole trainings judge the quality where they take no longer, unless a budget says otherwise.
 JUDGING_SECONDS = 1800.0
 NOT_JUDGED = (
@@ -134,7 +134,7 @@ def _warm_seconds(prepared: Prepared) -> float:
     """Return how long each run trains after its start, by default: longer where a total can be
     projected then, from the starts of enough epochs."""
     whole, epochs = prepared.training_seconds, prepared.epochs
-    needed = 0.0 if whole is None else (LEAST_STARTS + 1) * whole / epochs
+    needed = 0.0 if whole is None else LEAST_STARTS * whole / epochs
     return max(WARM_SECONDS, needed) if needed <= LONGEST_WARM_SECONDS else WARM_SECONDS
 
 
@@ -170,13 +170,14 @@ def _run_seconds(prepared: Prepared, warm_seconds: float | None, *, beside: floa
         return None
     if warm_seconds is None or prepared.own_loop:
         return None if whole is None else whole + beside
+    seconds = warm_seconds + TRACING_SECONDS
     if whole is None:
-        return warm_seconds + beside
+        return seconds + beside
     first, epochs = whole / max(1, prepared.epochs), prepared.epochs
     # a short first epoch comes before
     if epochs > 1 and first <= longest_uninterrupted(epochs, warm_seconds):
-        warm_seconds += first
-    return min(whole, warm_seconds) + beside
+        seconds += first
+    return min(whole, seconds) + beside
 
 
 def seconds_of_fits(runs: Sequence[RunResult], warm_seconds: float | None) -> tuple[float, ...]:

@@ -35,7 +35,7 @@ from tfopt_core.recipe.tree import NOWHERE, Fault, Node
 
 # The least pairs of a measurement without a budget, and how many seconds each of their runs trains
 # after its start: up to the longest where so many hold enough epochs.
-PAIRS, WARM_SECONDS, LONGEST_WARM_SECONDS = 6, 2.5, 5.0
+PAIRS, WARM_SECONDS, LONGEST_WARM_SECONDS = 6, 2.5, 5.5
 # What a recipe says about any plugin, so no plugin can have it as a setting.
 RESERVED_KEYS: Mapping[str, Any] = {"use": Word, "enabled": bool}
 # Which contrast is the headline of a measurement.
@@ -219,14 +219,14 @@ class MeasureSpec(Table):
 
     pairs: int | None = key(
         None,
-        "Number of pairs of runs, at least 4; by default as many as 100 s hold, 6 to 24.",
+        "Number of pairs of runs, at least 4; by default as many as 85 s hold, 6 to 24.",
         validator=optional(ge(4)),
     )
     seconds: SecondsOrWhole | None = key(
         None,
         'Seconds that each run trains after its start, or "whole" trainings; by default 2.5, up to '
-        "5 where that holds five epochs, and whole ones where a quality is named and the stack is "
-        "not certified.",
+        "5.5 where that holds four epochs; whole where a quality is named and the stack is not "
+        "certified.",
         converter=_as_float,
     )
     budget_seconds: Duration | None = key(

@@ -41,9 +41,9 @@ def planned(
 def test_as_many_pairs_as_a_minute_and_a_half_holds_and_a_number_that_is_given_stays():
     plan = planned()
     # the process and the seconds; an epoch comes first if four of them begin in that time
-    assert plan.group_seconds == pytest.approx(2 * (2.5 + 3.0))
-    assert (plan.pairs, plan.warm_seconds, plan.isolating, plan.note) == (9, 2.5, False, "")
-    assert planned(forks=True).pairs == 14
+    assert plan.group_seconds == pytest.approx(2 * (1.0 + 2.5 + 3.0))
+    assert (plan.pairs, plan.warm_seconds, plan.isolating, plan.note) == (6, 2.5, False, "")
+    assert planned(forks=True).pairs == 9
     assert planned(forks=True, seconds_to_fit=9.0).pairs == 6  # no fewer
     assert planned(pairs=12).pairs == 12
     assert planned(seconds=8).warm_seconds == 8.0
@@ -56,9 +56,9 @@ def test_as_many_pairs_as_a_minute_and_a_half_holds_and_a_number_that_is_given_s
 
 
 def test_a_run_is_longer_where_that_holds_enough_epochs_for_a_total():
-    found = {epoch: planned(training_seconds=10 * epoch) for epoch in (0.2, 0.8, 1.0, 1.1)}
+    found = {epoch: planned(training_seconds=10 * epoch) for epoch in (0.2, 1.0, 1.25, 1.5)}
     assert [plan.warm_seconds for plan in found.values()] == [2.5, 4.0, 5.0, 2.5]
-    assert found[0.8].group_seconds == pytest.approx(2 * (0.8 + 4.0 + 3.0))
+    assert found[1.0].group_seconds == pytest.approx(2 * (1.0 + 1.0 + 4.0 + 3.0))
 
 
 def test_whole_trainings_judge_a_quality_that_no_replay_certifies_where_they_take_little_time():
@@ -101,10 +101,10 @@ def test_each_plugin_is_left_out_in_turn_where_that_takes_little_time():
     two = ("p", "q")
     assert not planned(two, attribution="off").isolating
     assert planned(two, attribution="leave-one-out").isolating
-    assert not planned(two).isolating  # six groups of four runs of 5.5 s
-    assert planned(two, training_seconds=1.0).isolating
+    assert not planned(two).isolating  # six groups of four runs of 6.5 s
+    assert planned(two, training_seconds=0.5).isolating
     assert planned(two, budget_seconds=300).isolating
-    assert not planned(training_seconds=1.0).isolating  # one plugin is the whole stack
+    assert not planned(training_seconds=0.5).isolating  # one plugin is the whole stack
 
 
 # Order and seeds of the runs

@@ -135,7 +135,10 @@ def _warm_seconds(prepared: Prepared) -> float:
     projected then, from the starts of enough epochs."""
     whole, epochs = prepared.training_seconds, prepared.epochs
     needed = 0.0 if whole is None else LEAST_STARTS * whole / epochs
-    return max(WARM_SECONDS, needed) if needed <= LONGEST_WARM_SECONDS else WARM_SECONDS
+    if needed > LONGEST_WARM_SECONDS:
+        return WARM_SECONDS
+    # half as many again: an epoch may take longer than it seemed
+    return min(LONGEST_WARM_SECONDS, max(WARM_SECONDS, 1.5 * needed))
 
 
 def _pairs_within(seconds: float, sides: int, each: float | None, least: int) -> int:

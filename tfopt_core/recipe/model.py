@@ -35,7 +35,7 @@ from tfopt_core.recipe.tree import NOWHERE, Fault, Node
 
 # The least pairs of a measurement without a budget, and how many seconds each of their runs trains
 # after its start: up to the longest where so many hold enough epochs.
-PAIRS, WARM_SECONDS, LONGEST_WARM_SECONDS = 6, 2.5, 5.5
+PAIRS, WARM_SECONDS, LONGEST_WARM_SECONDS = 6, 2.5, 5.0
 # What a recipe says about any plugin, so no plugin can have it as a setting.
 RESERVED_KEYS: Mapping[str, Any] = {"use": Word, "enabled": bool}
 # Which contrast is the headline of a measurement.
@@ -225,7 +225,7 @@ class MeasureSpec(Table):
     seconds: SecondsOrWhole | None = key(
         None,
         'Seconds that each run trains after its start, or "whole" trainings; by default 2.5, up to '
-        "5.5 where that holds four epochs; whole where a quality is named and the stack is not "
+        "5 where that holds four epochs; whole where a quality is named and the stack is not "
         "certified.",
         converter=_as_float,
     )

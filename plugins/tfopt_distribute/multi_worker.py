@@ -70,7 +70,8 @@ class MultiWorker(ReplicaStrategy):
     before = ("data-service",)
     # they change what a batch is made of, and it is whole batches that are shared out
     after = (
-        "augment", "batch", "cache", "interleave", "parallel-map", "shuffle", "vectorize-map",
+        "augment", "batch", "cache", "fit-batch", "interleave", "parallel-map", "shuffle",
+        "vectorize-map",
     )  # fmt: skip
 
     workers: int = setting(

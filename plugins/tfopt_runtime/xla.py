@@ -40,7 +40,7 @@ def why_not(replicas: int, options: TrainingOptions) -> str:
         # TF 2.21 and Keras 3.15 raise InvalidArgumentError in the first step (keras#21366)
         return f"Keras cannot compile a step by XLA over {replicas} replicas"
     if options.jit_compile is True:
-        return "the workload sets jit_compile itself"
+        return "XLA compiles the steps already (jit_compile)"
     return ""
 
 

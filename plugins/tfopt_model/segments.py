@@ -25,9 +25,9 @@ from tfopt_core.toolkit import (
 TRACED: WeakSet[Any] = WeakSet()
 # Below this part of the activations there is not enough to gain for computing them twice.
 LEAST_SAVING = 0.1
-# Ops of the exact and of the approximate GELU. Where no gradient needs what they are computed from,
-# TensorFlow fuses them with the product before them, which rounds otherwise on a CPU.
-_GELU = {"Erf", "Erfc", "Pow"}
+# The ops that tell a GELU, exact or approximate. Where no gradient needs what it is computed from,
+# TensorFlow fuses it with the product before it, which rounds otherwise on a CPU.
+_GELUS = ({"Erf"}, {"Erfc"}, {"Pow", "Tanh"})
 # The attribute of its class that holds the model's own.
 OWN_CLASS = "tfopt_whole_class"
 
@@ -246,6 +246,6 @@ def _why_once(model: Any, graph: Any, given: Sequence[Any], rounding: bool) -> s
     regularized = sum(weight.regularizer is not None for weight in model.trainable_weights)
     if len(model.losses) > regularized:
         return f"{names}: it adds a loss"
-    if not rounding and _GELU & all_ops(graph):
+    if not rounding and any(one <= all_ops(graph) for one in _GELUS):
         return f"{names}: GELU would be rounded otherwise on a CPU (rounding = true)"
     return ""

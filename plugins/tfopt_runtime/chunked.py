@@ -84,10 +84,11 @@ class Chunked(Plugin):
     slower on a CPU; auto times both. The first call takes seconds. A callback that acts on every
     batch would be called every so many steps only: then nothing is changed.
 
-    Mixes with: prefetch, parallel-map, mixed-precision; with the plugin xla as with xla = true.
-    Dropout draws other random numbers under XLA. A training that stops within an epoch stops at the
-    end of a chunk. Where batches are ragged, hold text or are of unknown size, XLA compiles single
-    steps. Not with mirrored: Keras fails there, so nothing is changed.
+    Mixes with: prefetch, parallel-map, mixed-precision. Where XLA compiles the steps already, by
+    the plugin xla or jit_compile=True, with xla = true only: a loop without it would round
+    otherwise. Dropout draws other random numbers under XLA. A training that stops within an epoch
+    stops at the end of a chunk. Where batches are ragged, hold text or are of unknown size, XLA
+    compiles single steps. Not with mirrored: Keras fails there, so nothing is changed.
 
     Reference: https://openxla.org/xla/tf2xla
     """

@@ -62,12 +62,12 @@ def why_not(replicas: int, callbacks: Sequence[Any]) -> str:
 
 
 def why_compiled(options: TrainingOptions, xla: bool | str) -> str:
-    """Why a loop without XLA is out of the question, "" if it is not."""
+    """Why a loop that is asked for without XLA is out of the question, "" if it is not."""
     if xla is not False or options.jit_compile is not True:
         return ""
     return (
-        "XLA compiles the steps already (jit_compile), would compile the loop whole and round "
-        "otherwise: xla = true lets it"
+        "XLA compiles the steps already (jit_compile); it would compile the loop as a whole, which "
+        "may round otherwise; allow that by xla = true"
     )
 
 

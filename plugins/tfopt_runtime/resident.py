@@ -182,8 +182,8 @@ class Resident(Plugin):
     Mixes with: mixed-precision, threads; parallel-map makes filling faster. A cache of the training
     data is left out: they are kept already. A call's steps are not interrupted: set steps lower for
     long epochs. A callback that acts on every batch, or replicas (steps-per-execution serves them):
-    not applied. Where a layer draws by tf.random, a later fit with other maps over batches is
-    refused: the numbers would begin again.
+    not applied. Where XLA compiles the steps already, with xla = true only. Where a layer draws by
+    tf.random, a later fit with other maps over batches is refused: the numbers would begin again.
 
     Reference: https://www.tensorflow.org/guide/data_performance
     """

@@ -26,8 +26,7 @@ from tfopt_core.workers.turns import longest_uninterrupted
 BESIDE_SECONDS, BESIDE_OF_FORK, TRACING_SECONDS = 3.0, 1.0, 1.0
 # With a budget each run trains for so long at least, and there are so many pairs at most.
 LEAST_SECONDS, MOST_PAIRS = 2.0, 24
-# Without a budget there are as many pairs as this holds: more of them narrow the interval, and
-# longer runs do not. Plugins are left out in turn where the least pairs with that take no longer.
+# The budget where none is given: more pairs narrow the interval, and longer runs do not.
 MEASURING_SECONDS = 85.0
 # Whole trainings judge the quality where they take no longer, unless a budget says otherwise.
 JUDGING_SECONDS = 1800.0
@@ -81,9 +80,10 @@ def plan_of(
     sides = 2 if added is None else 3
     certified = [one.certified for one in certificates.values()].count(True) == sides - 1
     measure = request.recipe.measure
-    left = None
-    if measure.budget_seconds is not None:
-        left = measure.budget_seconds - prepared.seconds
+    budget = measure.budget_seconds
+    left, least = MEASURING_SECONDS, measure.pairs or PAIRS
+    if budget is not None:
+        left, least = budget - prepared.seconds, MINIMUM_PAIRS
     warm: float | None = None
     note = ""
     if not prepared.is_whole and measure.seconds != "whole":
@@ -93,12 +93,9 @@ def plan_of(
     judges = measure.seconds is None and measure.quality is not None
     if warm is not None and judges and not certified:
         # only whole trainings tell whether the model is as good
-        pairs, longest = measure.pairs or PAIRS, JUDGING_SECONDS
-        if left is not None:
-            pairs, longest = MINIMUM_PAIRS, left
         each = run_seconds(None)
-        takes = None if each is None else pairs * (sides + isolating * extras) * each
-        if takes is not None and takes <= longest:
+        takes = None if each is None else least * (sides + isolating * extras) * each
+        if takes is not None and takes <= (JUDGING_SECONDS if budget is None else left):
             warm = None
         else:
             how_long = "may take any time"
@@ -107,22 +104,16 @@ def plan_of(
             note = NOT_JUDGED.format(how_long=how_long)
     each = run_seconds(warm)
     if measure.attribution == "auto" and extras and each is not None:
-        longest = MEASURING_SECONDS if left is None else left
-        isolating = (measure.pairs or PAIRS) * (sides + extras) * each <= longest
+        isolating = (measure.pairs or PAIRS) * (sides + extras) * each <= left
     sides += extras if isolating else 0
-    if left is None:
-        pairs = measure.pairs or _pairs_within(MEASURING_SECONDS, sides, each, PAIRS)
-    else:
-        pairs = _pairs_within(left, sides, each, MINIMUM_PAIRS)
-        if pairs == MINIMUM_PAIRS and warm is not None and measure.seconds is None:
-            warm, each = LEAST_SECONDS, run_seconds(LEAST_SECONDS)
-        takes = 0.0 if each is None else pairs * sides * each
-        if takes > left:
-            over = (
-                f"this takes about {seconds_in_words(prepared.seconds + takes)}, more than the "
-                f"budget of {seconds_in_words(left + prepared.seconds)}"
-            )
-            note = "; ".join(filter(None, (note, over)))
+    pairs = least if budget is None and measure.pairs else _pairs_within(left, sides, each, least)
+    if budget is not None and each is not None:
+        if pairs * sides * each > left and warm is not None and measure.seconds is None:
+            warm, each = LEAST_SECONDS, run_seconds(LEAST_SECONDS) or each
+        takes = prepared.seconds + pairs * sides * each
+        if takes > budget:
+            over = f"this takes about {seconds_in_words(takes)}, more than the budget of "
+            note = "; ".join(filter(None, (note, over + seconds_in_words(budget))))
     return MeasurementState(
         pairs=pairs, warm_seconds=warm, isolating=isolating,
         group_seconds=None if each is None else sides * each, note=note,

@@ -259,9 +259,10 @@ def build_state(built: Built, replaced: Collection[str] = ()) -> None:
 
     TensorFlow traces a function that has created variables once more, so each step was traced
     twice. Left to Keras are models under a strategy, models that are not built or not traced, those
-    whose step, loss, metrics or train function are their own, those with frozen layers, which a
-    callback may unfreeze, and all optimizers but those of `FROM_CONSTANTS`: another may begin with
-    a copy of the weights, which a callback may load before the first step.
+    for which it creates none, those whose step, loss, metrics or train function are their own,
+    those with frozen layers, which a callback may unfreeze, and all optimizers but those of
+    `FROM_CONSTANTS`: another may begin with a copy of the weights, which a callback may load before
+    the first step.
 
     :param replaced: methods that tfopt, not the user, has set on the model itself.
     """

@@ -191,8 +191,9 @@ def test_joining_ends_with_joined(play, later):
     # the limits are looked at before it has trained
     joins = [["join", 60], ["joined", 0], ["sleep", 0.5], *TRAINS]
     plays = {"worker-0": joins, "worker-1": TRAINS}
-    note = lambda message: told.append(type(message))  # noqa: E731
-    played = play(plays, processes=True, on_told=note, workers=2)
+    played = play(
+        plays, processes=True, on_told=lambda message: told.append(type(message)), workers=2
+    )
     assert played.outcome.cause is None
     assert [type(message) for message in played.told][:2] == [ClusterJoining, ClusterJoined]
 

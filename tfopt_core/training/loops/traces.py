@@ -19,10 +19,11 @@ from tfopt_core.lazy import np, tf
 from tfopt_core.private_api import why_without
 from tfopt_core.training.model.layers import nested_layers, optimizers_of
 
-# The structures of the batches for which each model's step was traced, by whatever function.
-_STRUCTURES: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
-# What Keras' own train function has traced of each model.
-_TRACED: WeakKeyDictionary[Any, _Traced] = WeakKeyDictionary()
+# The structures of the batches for which each model's step was traced, and whether by Keras' own
+# train function.
+_STRUCTURES: WeakKeyDictionary[Any, dict[str, bool]] = WeakKeyDictionary()
+# What the last trace of each model by Keras' own train function has read, and as what.
+_READ: WeakKeyDictionary[Any, dict[_Read, Any]] = WeakKeyDictionary()
 # The operations of TensorFlow by which the traced steps of models draw random numbers.
 _DRAWING: WeakKeyDictionary[Any, Sequence[str]] = WeakKeyDictionary()
 # What fits set on a model, or tfopt for the time of a fit.
@@ -48,19 +49,10 @@ class _Read:
     of_class: bool = attrs.field(default=False, eq=False)
 
 
-@attrs.frozen
-class _Traced:
-    """What the last trace has read, and as what; and the structures of the batches that were
-    traced."""
-
-    read: dict[_Read, Any]
-    batches: frozenset[str]
-
-
 def forget_trace(model: Any) -> None:
     """Note that a fit will trace the model's step."""
     _STRUCTURES.pop(model, None)
-    _TRACED.pop(model, None)
+    _READ.pop(model, None)
     _DRAWING.pop(model, None)
 
 
@@ -71,22 +63,16 @@ def note_trace(model: Any, batch: Any, *, of_keras: bool) -> None:
     :param of_keras: whether Keras' own train function calls it, not a loop that others share.
     """
     if of_keras:
-        before = _TRACED[model].batches if model in _TRACED else frozenset()
-        read = {read: _kept(value) for read, value in _read_by_a_trace(model)}
-        _TRACED[model] = _Traced(read, before | {_structure(batch)})
+        _READ[model] = {read: _kept(value) for read, value in _read_by_a_trace(model)}
+    structures = _STRUCTURES.setdefault(model, {})
+    structures[_structure(batch)] = of_keras or structures.get(_structure(batch), False)
     if ops := drawing_ops(tf.compat.v1.get_default_graph()):
         _DRAWING[model] = ops
 
 
 def traced_before(model: Any, batch: Any) -> bool:
-    """Return whether the model's step was traced before for a batch of such a structure, and note
-    that it is now."""
-    structures = _STRUCTURES.setdefault(model, set())
-    structure = _structure(batch)
-    if structure in structures:
-        return True
-    structures.add(structure)
-    return False
+    """Return whether the model's step was traced before for a batch of such a structure."""
+    return _structure(batch) in _STRUCTURES.get(model, {})
 
 
 def drawn_so_far() -> tuple[Any, ...]:
@@ -109,10 +95,9 @@ def why_as_traced(model: Any, batch: Any = None) -> str:
     Something has changed behind the trace, which Keras does not notice before the model is compiled
     again: a layer was frozen or thawed, or another optimizer, rate or constant was set. Or random
     numbers go on in the function that drew them."""
-    traced = _TRACED.get(model) if model.train_function is not None else None
-    if traced is None or (batch is not None and _structure(batch) not in traced.batches):
+    before = _READ.get(model) if model.train_function is not None else None
+    if before is None or (batch is not None and not _STRUCTURES[model].get(_structure(batch))):
         return ""
-    before = traced.read
     for read, value in _read_by_a_trace(model):
         if not _is_same(before[read], value) if read in before else read.of_class:
             return f"with {read.words}"

@@ -84,6 +84,7 @@ class StepClock:
     _epoch: int = 0
     _done: int = 0
     _steps: int = 0
+    _last_end: int = 0
     _start: int = 0
     _validation_start: int = 0
     _start_cold: str = ""
@@ -186,18 +187,15 @@ class StepClock:
             least = BLOCK_NANOSECONDS if self._steps >= BLOCK_STEPS else LONG_BLOCK_NANOSECONDS
             is_long = self.now() - self._start >= least
             self._block_within = self._block_within or is_long
+            self._last_end = self.now()
             if is_long or (self._short_epochs and self._done == steps):
-                if self.sync is not None:
-                    self.sync()
-                self._close(self.now())
+                self._close_steps()
         self.on_call(self._epoch, self._done)
 
     def end_steps(self) -> None:
         """Note that the epoch's last step is done. Safe to repeat."""
         if self._steps:
-            if self.sync is not None:
-                self.sync()
-            self._close(self.now())
+            self._close_steps()
         if self._steps_end is None:
             self._steps_end = self._start  # where the last block ended, or what is left out
 
@@ -226,6 +224,16 @@ class StepClock:
         if self.steps_per_epoch is None:
             return self.steps_per_call
         return min(self.steps_per_call, max(0, self.steps_per_epoch - self._done))
+
+    def _close_steps(self) -> None:
+        """End a block where its last call ended, and the device has done what it was told.
+
+        Between that and the end of the steps an iterator may end, which waits for a thread.
+        """
+        begin = self.now()
+        if self.sync is not None:
+            self.sync()
+        self._close(self._last_end + self.now() - begin)
 
     def _close(self, end: int, cold: str = "") -> None:
         if self._steps:

@@ -1,5 +1,6 @@
 """The clock around a train function, with a clock of the test's own."""
 
+import math
 import re
 from pathlib import Path
 
@@ -102,15 +103,19 @@ def test_validation_is_timed_apart_and_belongs_to_no_step():
     assert clock.epoch_ends == [350 * MILLISECOND]
 
 
-def test_what_follows_the_last_block_of_an_epoch_belongs_to_its_edge():
+@pytest.mark.parametrize("count", [10, 13])
+def test_what_follows_the_last_step_of_an_epoch_belongs_to_its_edge(count):
+    """The last block may be under way when an iterator ends, and waits."""
     hands = Hands()
-    clock = StepClock(now=hands)
+    clock = StepClock(now=hands, sync=lambda: steps(StepClock(now=hands), hands, 1, 1))
     clock.on_epoch_begin(0)
-    steps(clock, hands, 10)
-    hands.now += 7 * MILLISECOND
+    steps(clock, hands, count)
+    hands.now += 300 * MILLISECOND
     clock.on_epoch_end(0)
     clock.on_epoch_begin(1)
-    assert clock.edge_seconds == [0.007]
+    assert clock.edge_seconds == [0.3]
+    waits = math.ceil(count / 10) * 0.001
+    assert sum(block.seconds for block in clock.blocks) == pytest.approx(count * 0.005 + waits)
 
 
 def test_the_device_is_waited_for_at_the_edges_of_blocks_only():

@@ -91,7 +91,10 @@ def with_resident(plan: DataPlan, device: str | None = None) -> DataPlan | str:
     if len(shuffles) > 1 and any(stage.reshuffle for stage in shuffles):
         return "two shuffles stand behind each other, and one draws as it is read"
     reason = why_not_gathered(behind) or _why_not_held(plan.with_stages(head))
-    if not reason and any(spec.shape.rank is None for spec in tf.nest.flatten(element_spec(plan))):
+    given = tf.nest.flatten(element_spec(plan))
+    if not reason and any(isinstance(spec, tf.OptionalSpec | tf.NoneTensorSpec) for spec in given):
+        reason = "a part of each batch is None"
+    if not reason and any(spec.shape.rank is None for spec in given):
         # Keras refuses them; here they would get a rank, and train
         reason = "the rank of the data is unknown"
     if reason:

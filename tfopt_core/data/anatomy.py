@@ -106,7 +106,9 @@ def element_bytes(element: Any) -> int:
 
 def tensor_bytes(tensor: Any) -> int:
     """Return the bytes of a tensor's values. The characters of strings count, of ragged tensors
-    also the row splits, of sparse ones the indices."""
+    also the row splits, of sparse ones the indices; None and an empty optional have none."""
+    if tensor is None or isinstance(tensor, tf.experimental.Optional):
+        return 0
     if isinstance(tensor, tf.RaggedTensor | tf.SparseTensor):
         return sum(tensor_bytes(part) for part in tf.nest.flatten(tensor, expand_composites=True))
     if tensor.dtype == tf.string:

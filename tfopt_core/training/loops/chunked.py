@@ -65,8 +65,8 @@ class ChunkedFunction:
             self.report.count(1, 0)
             return logs
         if self._makes_single_steps(iterator):
-            single = self.traced.single(jit_compile=self.loop.jit_compile)
-            logs = single(iterator)  # which fails past the end, as in Keras' own loop
+            # which fails past the end, as in Keras' own loop
+            logs = self.traced.single(iterator, jit_compile=self.loop.jit_compile)
             self.report.count(1, 0)
             return logs
         self.report.last_call = 0
@@ -77,9 +77,9 @@ class ChunkedFunction:
         try:
             logs = self._steps(iterator, most)
         except tf.errors.OpError as error:
-            self.ends.note_failure(error, self.traced.single(), iterator.element_spec)
+            self.ends.note_failure(error, self.traced.single, iterator.element_spec)
             raise
-        self.ends.check(self.report.last_call, most, logs, self.traced.single(), lambda: iterator)
+        self.ends.check(self.report.last_call, most, logs, self.traced.single, lambda: iterator)
         self._logs = logs
         return logs
 
@@ -90,8 +90,8 @@ class ChunkedFunction:
             self.report.count(int(whole) + int(alone), int(whole))
         else:
             by_step = bool(self.report.why_not_whole) or self.loop.kind == "keras"
-            alone = self.traced.one_by_one(jit_compile=self.loop.jit_compile and by_step)
-            made, logs = alone(iterator, tf.constant(most))
+            compiled = self.loop.jit_compile and by_step
+            made, logs = self.traced.one_by_one(iterator, most, jit_compile=compiled)
             self.report.count(int(made), 0)
         return logs
 

@@ -11,7 +11,7 @@ import attrs
 from tfopt_core.data.functions import drawing_ops
 from tfopt_core.errors import PluginRefused
 from tfopt_core.lazy import tf
-from tfopt_core.training.loops.traces import step_draws
+from tfopt_core.training.loops.traces import as_called, step_draws
 from tfopt_core.training.model.layers import output_losses_weighed
 
 GOES_ON = (
@@ -43,7 +43,7 @@ class TracedSteps:
     loops: dict[tuple[tuple[int, ...], str], dict[int | None, Any]] = attrs.field(factory=dict)
     specs: list[Any] = attrs.field(factory=list)
     _steps: dict[tuple[str, bool], Any] = attrs.field(factory=dict)
-    _functions: dict[tuple[str, bool], Any] = attrs.field(factory=dict)
+    _functions: dict[tuple[str, bool, str], Any] = attrs.field(factory=dict)
 
     @property
     def used(self) -> bool:
@@ -60,26 +60,47 @@ class TracedSteps:
             self._steps[key] = one_step(self.model, jit_compile=jit_compile, sized_here=sized_here)
         return self._steps[key]
 
-    def single(self, *, jit_compile: bool = False) -> Any:
-        """Return the function that makes one step on an iterator's next batch."""
+    def single(self, iterator: Any, *, jit_compile: bool = False) -> Any:
+        """Make a step on an iterator's next batch, and return its logs."""
         step = self.step("step", jit_compile=jit_compile)
-        return self._function(("single", jit_compile), lambda iterator: step(iterator.get_next()))
 
-    def one_by_one(self, *, jit_compile: bool) -> Any:
-        """Return the function that makes steps on an iterator's batches, as `one_by_one`."""
-        step = self.step("step", jit_compile=jit_compile)
-        return self._function(
-            ("one by one", jit_compile), lambda iterator, limit: one_by_one(iterator, step, limit)
-        )
+        def single(iterator: Any) -> Any:
+            return step(iterator.get_next())
+
+        return self._function("single", single, iterator, jit_compile=jit_compile)(iterator)
+
+    def one_by_one(self, iterator: Any, limit: int, *, jit_compile: bool) -> Any:
+        """Make steps on an iterator's batches, as the function `one_by_one`."""
+        step, name = self.step("step", jit_compile=jit_compile), "one by one"
+
+        def steps(iterator: Any, limit: Any) -> Any:
+            return one_by_one(iterator, step, limit)
+
+        number = tf.TensorSpec([], tf.int32)
+        function = self._function(name, steps, iterator, number, jit_compile=jit_compile)
+        return function(iterator, tf.constant(limit))
 
     def draws(self, batch_spec: Any) -> bool:
         """Return whether a step on such a batch draws random numbers by TensorFlow."""
-        step = self.step("step")
-        return bool(drawing_ops(step.get_concrete_function(batch_spec).graph))
+        traced = self.step("step").get_concrete_function(as_called(self.model, batch_spec))
+        return bool(drawing_ops(traced.graph))
 
-    def _function(self, key: tuple[str, bool], body: Callable[..., Any]) -> Any:
+    def _function(
+        self, name: str, body: Callable[..., Any], iterator: Any, *others: Any, jit_compile: bool
+    ) -> Any:
+        """Return a function of iterators like this one, as it is traced where Keras' own is.
+
+        :param others: the specifications of its other arguments.
+        """
+        spec, called = iterator.element_spec, None
+        if not jit_compile and isinstance(iterator, tf.data.Iterator):
+            called = as_called(self.model, spec)
+        key = name, jit_compile, repr(called)
         if key not in self._functions:
-            self._functions[key] = tf.function(body, autograph=False, reduce_retracing=True)
+            function = tf.function(body, autograph=False, reduce_retracing=True)
+            self._functions[key] = function
+            if called not in (None, spec):
+                function.get_concrete_function(tf.data.IteratorSpec(called), *others)
         return self._functions[key]
 
 

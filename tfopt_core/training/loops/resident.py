@@ -16,6 +16,7 @@ from tfopt_core.lazy import tf
 from tfopt_core.training.loops.graph_steps import PassEnd, TracedSteps, repeated, without_batches
 from tfopt_core.training.loops.report import Loop, LoopReport
 from tfopt_core.training.loops.resident_data import ResidentData
+from tfopt_core.training.loops.traces import as_called
 
 DRAWS_AGAIN = (
     "the model's step draws random numbers by TensorFlow, as tf.random.normal does, and this fit "
@@ -94,7 +95,7 @@ class ResidentFunction:
         logs = self._steps(done, count) if count > 0 else None
         self.under_way.done += max(0, count)
         # the iterator's own batches are never read, so that one without any takes its place
-        single, spec = self.traced.single(), self._graphs.spec
+        single, spec = self.traced.single, self._graphs.spec
         self.ends.check(count, steps, logs, single, lambda: without_batches(spec))
         return logs
 
@@ -150,8 +151,10 @@ class _Graphs:
             del traced.loops[other]
         rest = repr((forms, data.index, class_weight, jit_compile))
         sizes = traced.loops.setdefault((maps, rest), {})
-        if sizes and known not in sizes and not jit_compile:
-            known = None  # Keras calls what it has traced for any size, or traces for any now
+        if known not in sizes:
+            loop = cls._of(traced, forms, data, class_weight, known, jit_compile=jit_compile)
+            if not jit_compile and as_called(traced.model, loop.spec) != loop.spec:
+                known = None
         if known not in sizes:
             loop = cls._of(traced, forms, data, class_weight, known, jit_compile=jit_compile)
             if any(_takes(spec, loop.spec) for spec in traced.specs) and traced.draws(loop.spec):
@@ -204,12 +207,8 @@ def _takes(traced: Any, spec: Any) -> bool:
     """Return whether Keras would call a step that was traced for batches of one spec on those of
     another."""
     mine, other = tf.nest.flatten(traced), tf.nest.flatten(spec)
-    return len(mine) == len(other) and all(
-        own.dtype == one.dtype
-        and own.shape.rank == one.shape.rank
-        and all(size in (None, given) for size, given in zip(own.shape, one.shape, strict=True))
-        for own, one in zip(mine, other, strict=True)
-    )
+    pairs = zip(mine, other, strict=False)
+    return len(mine) == len(other) and all(one.is_subtype_of(own) for own, one in pairs)
 
 
 def _gathering(forms: Any, stages: Sequence[MapBatches], class_weight: Any) -> Any:

@@ -19,9 +19,8 @@ from tfopt_core.lazy import np, tf
 from tfopt_core.private_api import why_without
 from tfopt_core.training.model.layers import nested_layers, optimizers_of
 
-# The structures of the batches for which each model's step was traced, and whether by Keras' own
-# train function.
-_STRUCTURES: WeakKeyDictionary[Any, dict[str, bool]] = WeakKeyDictionary()
+# The structures of the batches for which each model's step was traced, with what for.
+_STRUCTURES: WeakKeyDictionary[Any, dict[str, _Traced]] = WeakKeyDictionary()
 # What the last trace of each model by Keras' own train function has read, and as what.
 _READ: WeakKeyDictionary[Any, dict[_Read, Any]] = WeakKeyDictionary()
 # The operations of TensorFlow by which the traced steps of models draw random numbers.
@@ -32,6 +31,15 @@ _OF_FITS = frozenset({
     "stop_evaluating", "stop_predicting", "stop_training", "test_function", "test_step",
     "train_function", "train_step",
 })  # fmt: skip
+
+
+@attrs.frozen
+class _Traced:
+    """For what a step was traced: whether by Keras' own train function too, and the shapes of the
+    tensors in each trace."""
+
+    of_keras: bool = False
+    shapes: tuple[tuple[Any, ...], ...] = ()
 
 
 @attrs.frozen
@@ -64,8 +72,11 @@ def note_trace(model: Any, batch: Any, *, of_keras: bool) -> None:
     """
     if of_keras:
         _READ[model] = {read: _kept(value) for read, value in _read_by_a_trace(model)}
-    structures = _STRUCTURES.setdefault(model, {})
-    structures[_structure(batch)] = of_keras or structures.get(_structure(batch), False)
+    structures, structure = _STRUCTURES.setdefault(model, {}), _structure(batch)
+    before = structures.get(structure, _Traced())
+    structures[structure] = _Traced(
+        of_keras or before.of_keras, (*before.shapes, _shapes_of(batch))
+    )
     if ops := drawing_ops(tf.compat.v1.get_default_graph()):
         _DRAWING[model] = ops
 
@@ -73,6 +84,29 @@ def note_trace(model: Any, batch: Any, *, of_keras: bool) -> None:
 def traced_before(model: Any, batch: Any) -> bool:
     """Return whether the model's step was traced before for a batch of such a structure."""
     return _structure(batch) in _STRUCTURES.get(model, {})
+
+
+def as_called(model: Any, spec: Any) -> Any:
+    """Return the specification for which Keras' own train function makes a step on such a batch.
+
+    Keras calls a step that it has traced for just these shapes, or else for any size of an axis,
+    and traces one for any where they differ from all that it has traced. A graph is optimized for
+    sizes that are known, and rounds otherwise."""
+    parts, shapes = tf.nest.flatten(spec), _shapes_of(spec)
+    traced = _STRUCTURES.get(model, {}).get(_structure(spec), _Traced()).shapes
+    if shapes not in traced:
+        for others in traced:
+            pairs = zip(shapes, others, strict=True)
+            shapes = tuple(one.most_specific_common_supertype([other]) for one, other in pairs)
+    parts = [
+        tf.TensorSpec(shape, part.dtype) if isinstance(part, tf.TensorSpec) else part
+        for part, shape in zip(parts, shapes, strict=True)
+    ]
+    return tf.nest.pack_sequence_as(spec, parts)
+
+
+def _shapes_of(batch: Any) -> tuple[Any, ...]:
+    return tuple(tf.TensorShape(getattr(part, "shape", None)) for part in tf.nest.flatten(batch))
 
 
 def drawn_so_far() -> tuple[Any, ...]:
@@ -96,12 +130,16 @@ def why_as_traced(model: Any, batch: Any = None) -> str:
     again: a layer was frozen or thawed, or another optimizer, rate or constant was set. Or random
     numbers go on in the function that drew them."""
     before = _READ.get(model) if model.train_function is not None else None
-    if before is None or (batch is not None and not _STRUCTURES[model].get(_structure(batch))):
+    if before is None or (batch is not None and not _traced_by_keras(model, batch)):
         return ""
     for read, value in _read_by_a_trace(model):
         if not _is_same(before[read], value) if read in before else read.of_class:
             return f"with {read.words}"
     return "which draws random numbers by TensorFlow" if step_draws(model) else ""
+
+
+def _traced_by_keras(model: Any, batch: Any) -> bool:
+    return _STRUCTURES[model].get(_structure(batch), _Traced()).of_keras
 
 
 def _read_by_a_trace(model: Any) -> Iterator[tuple[_Read, Any]]:
@@ -127,10 +165,12 @@ def _read_by_a_trace(model: Any) -> Iterator[tuple[_Read, Any]]:
 
 
 def _structure(batch: Any) -> str:
-    """Return the structure of a batch with the type and rank of each tensor."""
+    """Return the structure of a batch, or of its specification, with the type and rank of each
+    tensor."""
 
     def kind(part: Any) -> Any:
-        return None if part is None else (part.dtype.name, part.shape.rank)
+        # None, or the specification of an empty optional
+        return (part.dtype.name, part.shape.rank) if hasattr(part, "dtype") else None
 
     return str(tf.nest.map_structure(kind, batch))
 

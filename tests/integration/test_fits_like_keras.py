@@ -60,7 +60,7 @@ KINDS = {
             fit(f"fit {number}", model, data.batch(8).map(mapped), epochs=2)
             fit(f"more {number}", model, data.batch(4).map(mapped), epochs=2)
     """,
-    # Adam makes much of a gradient that is 0 but for rounding: a bias before a normalization has one
+    # Adam makes much of a gradient that is 0 but for rounding, as of a bias before a normalization
     "even batches behind uneven ones": """
         images = random.normal(size=(40, 32, 32, 3)).astype("float32")
         first, *others = keras.layers.Conv2D(8, 3, strides=2), keras.layers.BatchNormalization()

@@ -84,11 +84,12 @@ class Chunked(Plugin):
     slower on a CPU; auto times both. The first call takes seconds. A callback that acts on every
     batch would be called every so many steps only: then nothing is changed.
 
-    Mixes with: prefetch, parallel-map, mixed-precision. Where XLA compiles the steps already, by
-    the plugin xla or jit_compile=True, with xla = true only: a loop without it would round
-    otherwise. Dropout draws other random numbers under XLA. A training that stops within an epoch
-    stops at the end of a chunk. Where batches are ragged, hold text or are of unknown size, XLA
-    compiles single steps. Not with mirrored: Keras fails there, so nothing is changed.
+    Mixes with: prefetch, parallel-map, mixed-precision. Where XLA compiles the steps already (by
+    the plugin xla, by jit_compile=True, or by Keras itself on a GPU), with xla = true only: a loop
+    without it would round otherwise. Dropout draws other random numbers under XLA. A training that
+    stops within an epoch stops at the end of a chunk. Where batches are ragged, hold text or are of
+    unknown size, XLA compiles single steps. Not with mirrored: Keras fails there, so nothing is
+    changed.
 
     Reference: https://openxla.org/xla/tf2xla
     """
@@ -128,7 +129,9 @@ class Chunked(Plugin):
     @hookimpl
     def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:
         """Set the loop, its steps and XLA, unless a callback needs each step."""
-        reason = why_not(run.replicas, options.callbacks) or why_compiled(options, self.xla)
+        reason = why_not(run.replicas, options.callbacks) or why_compiled(
+            options, self.xla, run.machine
+        )
         run.state_of(self)["reason"] = reason
         if reason or self.steps == "auto":
             return options

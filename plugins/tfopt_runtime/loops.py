@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from tfopt_core.plugins import Diagnosis, Effect, Probe, TrainingOptions, setting
+from tfopt_core.plugins import Diagnosis, Effect, Machine, Probe, TrainingOptions, setting
 from tfopt_core.toolkit import batch_callbacks, loop_report
 
 # Past 64 steps a call nothing is left to gain: a call costs some 0.5 ms.
@@ -61,9 +61,13 @@ def why_not(replicas: int, callbacks: Sequence[Any]) -> str:
     return f"the callback {names[0]} acts on every batch" if names else ""
 
 
-def why_compiled(options: TrainingOptions, xla: bool | str) -> str:
-    """Why a loop that is asked for without XLA is out of the question, "" if it is not."""
-    if xla is not False or options.jit_compile is not True:
+def why_compiled(options: TrainingOptions, xla: bool | str, machine: Machine) -> str:
+    """Why a loop that is asked for without XLA is out of the question, "" if it is not.
+
+    Keras' "auto" has XLA compile the steps on a GPU.
+    """
+    compiled = options.jit_compile is True or (options.jit_compile == "auto" and machine.gpus)
+    if xla is not False or not compiled:
         return ""
     return (
         "XLA compiles the steps already (jit_compile); it would compile the loop as a whole, which "

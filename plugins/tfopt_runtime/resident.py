@@ -168,7 +168,7 @@ def why_too_large(
 
 @plugin
 class Resident(Plugin):
-    """Keeps the training data on the device and gathers each batch there, many steps a call.
+    """Keeps the training data on the device and makes many steps in each call from Python.
 
     What it does: computes what is the same for each epoch once, and keeps it as tensors. A call
     makes an epoch of steps; each gathers its batch by the epoch's shuffled indices. Order, batches
@@ -255,7 +255,7 @@ class Resident(Plugin):
         reason = run.state_of(self).get("reason") or why_not(run.replicas, options.callbacks)
         if not reason and run.steps_per_epoch is None:
             reason = "the number of steps in an epoch is unknown"
-        reason = reason or why_compiled(options, self.xla)
+        reason = reason or why_compiled(options, self.xla, run.machine)
         run.state_of(self)["reason"] = reason
         if reason or run.steps_per_epoch is None:
             return options

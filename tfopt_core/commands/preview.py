@@ -52,8 +52,8 @@ def init(**options: Any) -> None:
 def plan(target: str, overrides: tuple[str, ...], files: ReportFiles, debug: bool) -> None:
     """Show what each plugin of RECIPE would do, in order; nothing is measured.
 
-    Settings of "auto" are resolved, conflicts are reported, and the data plan is shown before and
-    after. RECIPE may be a script, train.py, which has no plugins.
+    Settings of "auto" are resolved, conflicts are reported, and the stages of the input pipeline
+    are shown without and with the plugins. RECIPE may be a script, train.py, which has no plugins.
     """
     import attrs
 

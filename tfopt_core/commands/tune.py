@@ -17,7 +17,8 @@ from tfopt_core.report.style.console import make_console
 @shared.set_option
 @click.option(
     "--budget", metavar="TIME",
-    help="How long search and proof may take: 15m, 1h; the recipe's, or 15m, by default.",
+    help="The time of the search and of measuring its winner: 15m, 1h; the recipe's, or 15m, by "
+    "default.",
 )  # fmt: skip
 @click.option(
     "--plugin", "plugins", multiple=True, metavar="NAME", shell_complete=shared.plugin_names,
@@ -34,7 +35,7 @@ from tfopt_core.report.style.console import make_console
 @click.option(
     "--fresh",
     is_flag=True,
-    help="Ignore earlier trials of stacks, and delete the earlier study of the same settings.",
+    help="Ignore earlier trials of stacks, and delete Optuna's earlier study of the settings.",
 )
 @click.option(
     "--time-limit", metavar="TIME",
@@ -48,17 +49,17 @@ from tfopt_core.report.style.console import make_console
 @click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
 @shared.debug_option
 def tune(files: ReportFiles, quiet: bool, **options: Any) -> int:
-    """Search for the stack with which TARGET trains fastest here, and prove it.
+    """Search for the stack with which TARGET trains fastest here, and measure it.
 
     TARGET is a recipe, the name of one that ships, or a script (train.py). A diagnosis finds what
-    bounds a step. The installed plugins that can shorten that are tried by short runs with and
-    without them: first all proposed ones together, then one after another. Plugins of the best
+    limits a step. The installed plugins that can shorten that part are tried by short runs with
+    and without them: first all proposed ones together, then one after another. Plugins of the best
     stack that do not earn their place are taken out again. The gain that is printed comes only
     from fresh runs of the winner against the baseline. The winner's recipe goes to
     NAME.tuned.toml. A second search begins from the trials of the first.
 
     With sampler, pruner, trials or options in [tune], the settings of the plugins that stay and
-    the workload's options are searched too, by Optuna: pip install 'tfopt[tune]'.
+    the workload's options are searched too, by Optuna (in the checkout: pip install '.[tune]').
     """
     from tfopt_core.commands.search import tune as search
     from tfopt_core.report.tuning import render_tuned

@@ -200,7 +200,7 @@ def _comment(text: str) -> list[str]:
 
 NOTES = {
     "measure.budget": "a longer one narrows the interval",
-    "measure.pairs": "more narrow the interval",
+    "measure.pairs": "with more the interval gets narrower",
     "workload.args": "the script's own arguments",
     "workload.loop": "the script trains without fit: its runs are measured as a whole",
 }
@@ -218,7 +218,7 @@ _SPARE = (
     (SpareKey("workload", "batch_size", 32, "over all replicas"), "factory"),
     (SpareKey("workload", "options", {"classes": 5}, "keyword arguments of the factory"),
      "factory"),
-    (SpareKey("measure", "pairs", 12, "more narrow the interval"),
+    (SpareKey("measure", "pairs", 12, "with more the interval gets narrower"),
      "fit loop factory"),
     (SpareKey("measure", "seconds", "whole", "whole trainings in place of a few seconds"),
      "fit factory"),

@@ -338,7 +338,7 @@ def render_nothing_in_full(nothing: NothingToMeasure) -> RenderableType:
     lines = [paragraph(sentence) for sentence in nothing.sentences]
     if any(one.estimate is not None for one in nothing.left_out):
         command = nothing.command("--measure-anyway")
-        lines.append(paragraph(f"{command} measures the plugin that costs least", "dim"))
+        lines.append(paragraph(f"{command} measures the plugin that came out best", "dim"))
     title = "Nothing found so far" if untried(nothing.left_out) else "Nothing to gain"
     by_hand = findings_section(nothing.diagnosis.findings)
     return Group(_left_out(nothing.left_out, "Tried"), section(title, *lines), by_hand)

@@ -175,8 +175,10 @@ def judge_addition(
     verdict = verdict_on_interval(low, high)
     if verdict is Verdict.INCONCLUSIVE:
         return concluded(verdict, inconclusive(interval) + over)
-    of_what = judgement.kind.qualifier
-    return concluded(verdict, f"{WORDS[verdict]} on top of the stack{of_what}: {figures}{over}")
+    words = f"{WORDS[verdict]} on top of the stack"
+    if all(name in pair.without.effects for pair in pairs for name in added.plugins):
+        words = f"{WORDS[verdict].removesuffix(' with it')} with its settings that are not exact"
+    return concluded(verdict, f"{words}{judgement.kind.qualifier}: {figures}{over}")
 
 
 def _not_applied(pairs: Sequence[Pair], additions: Sequence[str]) -> str | None:

@@ -163,8 +163,10 @@ def test_xla_is_not_timed_where_the_stack_conflicts_with_it():
 
 
 @pytest.mark.parametrize("kind", [Chunked, Resident])
-def test_no_loop_without_xla_takes_steps_that_xla_compiles(kind):
-    run, options = make_run(), TrainingOptions(optimizer="sgd", jit_compile=True)
+@pytest.mark.parametrize(("machine", "jit_compile"), [(CPU, True), (machine_with((8, 0)), "auto")])
+def test_no_loop_without_xla_takes_steps_that_xla_compiles(kind, machine, jit_compile):
+    run = make_run(machine=machine)
+    options = TrainingOptions(optimizer="sgd", jit_compile=jit_compile)
     plugin = kind(steps=4, xla=False)
     assert plugin.configure_training(run, options) == options
     assert "may round otherwise" in plugin.report_effect(run, keras.Sequential()).detail

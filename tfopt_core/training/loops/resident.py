@@ -153,10 +153,10 @@ class _Graphs:
         sizes = traced.loops.setdefault((maps, rest), {})
         if known not in sizes:
             loop = cls._of(traced, forms, data, class_weight, known, jit_compile=jit_compile)
-            if not jit_compile and as_called(traced.model, loop.spec) != loop.spec:
+            if known and not jit_compile and as_called(traced.model, loop.spec) != loop.spec:
                 known = None
+                loop = cls._of(traced, forms, data, class_weight, None, jit_compile=False)
         if known not in sizes:
-            loop = cls._of(traced, forms, data, class_weight, known, jit_compile=jit_compile)
             if any(_takes(spec, loop.spec) for spec in traced.specs) and traced.draws(loop.spec):
                 raise PluginRefused(DRAWS_AGAIN)
             traced.specs.append(loop.spec)

@@ -19,8 +19,10 @@ from tfopt_core.lazy import np, tf
 from tfopt_core.private_api import why_without
 from tfopt_core.training.model.layers import nested_layers, optimizers_of
 
-# The structures of the batches for which each model's step was traced, with what for.
-_STRUCTURES: WeakKeyDictionary[Any, dict[str, _Traced]] = WeakKeyDictionary()
+# The traces of each model's step by the structure of their batch: whether Keras' own train function
+# made it, and the shapes of the batch's parts.
+_TRACES: WeakKeyDictionary[Any, dict[str, list[_Trace]]] = WeakKeyDictionary()
+_Trace = tuple[bool, tuple[Any, ...]]
 # What the last trace of each model by Keras' own train function has read, and as what.
 _READ: WeakKeyDictionary[Any, dict[_Read, Any]] = WeakKeyDictionary()
 # The operations of TensorFlow by which the traced steps of models draw random numbers.
@@ -31,15 +33,6 @@ _OF_FITS = frozenset({
     "stop_evaluating", "stop_predicting", "stop_training", "test_function", "test_step",
     "train_function", "train_step",
 })  # fmt: skip
-
-
-@attrs.frozen
-class _Traced:
-    """For what a step was traced: whether by Keras' own train function too, and the shapes of the
-    tensors in each trace."""
-
-    of_keras: bool = False
-    shapes: tuple[tuple[Any, ...], ...] = ()
 
 
 @attrs.frozen
@@ -59,7 +52,7 @@ class _Read:
 
 def forget_trace(model: Any) -> None:
     """Note that a fit will trace the model's step."""
-    _STRUCTURES.pop(model, None)
+    _TRACES.pop(model, None)
     _READ.pop(model, None)
     _DRAWING.pop(model, None)
 
@@ -72,18 +65,15 @@ def note_trace(model: Any, batch: Any, *, of_keras: bool) -> None:
     """
     if of_keras:
         _READ[model] = {read: _kept(value) for read, value in _read_by_a_trace(model)}
-    structures, structure = _STRUCTURES.setdefault(model, {}), _structure(batch)
-    before = structures.get(structure, _Traced())
-    structures[structure] = _Traced(
-        of_keras or before.of_keras, (*before.shapes, _shapes_of(batch))
-    )
+    traces = _TRACES.setdefault(model, {}).setdefault(_structure(batch), [])
+    traces.append((of_keras, _shapes_of(batch)))
     if ops := drawing_ops(tf.compat.v1.get_default_graph()):
         _DRAWING[model] = ops
 
 
 def traced_before(model: Any, batch: Any) -> bool:
     """Return whether the model's step was traced before for a batch of such a structure."""
-    return _structure(batch) in _STRUCTURES.get(model, {})
+    return bool(_traces_for(model, batch))
 
 
 def as_called(model: Any, spec: Any) -> Any:
@@ -93,7 +83,7 @@ def as_called(model: Any, spec: Any) -> Any:
     and traces one for any where they differ from all that it has traced. A graph is optimized for
     sizes that are known, and rounds otherwise."""
     parts, shapes = tf.nest.flatten(spec), _shapes_of(spec)
-    traced = _STRUCTURES.get(model, {}).get(_structure(spec), _Traced()).shapes
+    traced = [shapes for _, shapes in _traces_for(model, spec)]
     if shapes not in traced:
         for others in traced:
             pairs = zip(shapes, others, strict=True)
@@ -103,6 +93,10 @@ def as_called(model: Any, spec: Any) -> Any:
         for part, shape in zip(parts, shapes, strict=True)
     ]
     return tf.nest.pack_sequence_as(spec, parts)
+
+
+def _traces_for(model: Any, batch: Any) -> list[_Trace]:
+    return _TRACES.get(model, {}).get(_structure(batch), [])
 
 
 def _shapes_of(batch: Any) -> tuple[Any, ...]:
@@ -130,16 +124,14 @@ def why_as_traced(model: Any, batch: Any = None) -> str:
     again: a layer was frozen or thawed, or another optimizer, rate or constant was set. Or random
     numbers go on in the function that drew them."""
     before = _READ.get(model) if model.train_function is not None else None
-    if before is None or (batch is not None and not _traced_by_keras(model, batch)):
+    if before is None or (
+        batch is not None and not any(of_keras for of_keras, _ in _traces_for(model, batch))
+    ):
         return ""
     for read, value in _read_by_a_trace(model):
         if not _is_same(before[read], value) if read in before else read.of_class:
             return f"with {read.words}"
     return "which draws random numbers by TensorFlow" if step_draws(model) else ""
-
-
-def _traced_by_keras(model: Any, batch: Any) -> bool:
-    return _STRUCTURES[model].get(_structure(batch), _Traced()).of_keras
 
 
 def _read_by_a_trace(model: Any) -> Iterator[tuple[_Read, Any]]:

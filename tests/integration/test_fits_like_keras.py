@@ -52,6 +52,19 @@ def generator():
         yield x[start : start + 8], y[start : start + 8]
 """
 KINDS = {
+    "functions that run eagerly": """
+        class Counting(keras.Sequential):
+            calls = 0
+            def call(self, *given, **named):
+                Counting.calls += 1
+                return super().call(*given, **named)
+        tf.config.run_functions_eagerly(True)
+        model = Counting([keras.Input((6,)), keras.layers.Dense(1)])
+        model.compile("adam", "mse")
+        fit("fit 1", model, slices((x, y)).batch(8), epochs=2)
+        fit("fit 2", model, x, y, epochs=2)
+        note("calls", Counting.calls)
+    """,
     "a part of each batch is None, or an empty optional": """
         none = lambda a, b: (a, b, None)
         optional = lambda a, b: (a, b, tf.experimental.Optional.empty(tf.TensorSpec((8,))))

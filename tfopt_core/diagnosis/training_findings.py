@@ -25,7 +25,7 @@ from tfopt_core.lazy import tf
 from tfopt_core.scripts.running import place_now
 from tfopt_core.toolkit.graphs import StepGraph
 from tfopt_core.training.build import Built
-from tfopt_core.training.model.layers import frozen_share
+from tfopt_core.training.model.layers import frozen_share, runs_eagerly
 
 # Input that takes a smaller share of a step is not examined.
 INPUT_WORTH = 0.03
@@ -86,10 +86,11 @@ def _why_compiled_anew(built: Built) -> str:
 def model_findings(built: Built, parts: Parts, graph: StepGraph | None) -> Iterator[Finding]:
     """Yield what the model and its traced step show."""
     model = built.model
-    if model.run_eagerly:
+    if runs_eagerly(model):
+        of_model = "compile(run_eagerly=False)"
         yield Finding(
             kind="runs-eagerly", detail="every operation of a step is started from Python",
-            mend="compile(run_eagerly=False)",
+            mend=of_model if model.run_eagerly else "tf.config.run_functions_eagerly(False)",
         )  # fmt: skip
     alone = built.run.epochs == 1 and built.run.steps_per_epoch == 1
     if alone and parts.compute.share < MOST_OF_A_CALL:

@@ -35,7 +35,7 @@ from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.job import Job
 from tfopt_core.training.messages import Note, Tell
-from tfopt_core.training.model.layers import nested_layers
+from tfopt_core.training.model.layers import nested_layers, runs_eagerly
 from tfopt_core.training.runtime import device_sync
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.dry_build import estimates, resolve_all, without_stack
@@ -174,7 +174,7 @@ def _answered(
 
 def _traced(built: Built, batch: Any) -> tuple[StepGraph | None, tuple[str, ...]]:
     """Return the traced step, None for one that has no graph; and a warning if it fails."""
-    if built.model.run_eagerly:
+    if runs_eagerly(built.model):
         return None, ()
     try:
         return traced_step(built.model, batch), ()

@@ -26,6 +26,7 @@ from tfopt_core.training.model.layers import (
     count_names_from_first_build,
     frozen_share,
     name_counts,
+    runs_eagerly,
 )
 from tfopt_core.training.model.loss_scaling import compile_model, prepare_scaling, with_scaled_step
 from tfopt_core.training.model.precision import apply_precision, set_policy
@@ -269,7 +270,7 @@ def build_state(built: Built, replaced: Collection[str] = ()) -> None:
     model = built.model
     if why_without("own-strategy") or model._distribute_strategy is not None:
         return
-    if not _starts_from_constants(model.optimizer) or model.optimizer.built or model.run_eagerly:
+    if not _starts_from_constants(model.optimizer) or model.optimizer.built or runs_eagerly(model):
         return
     if _creates_nothing(model):
         return

@@ -33,6 +33,7 @@ from tfopt_core.training.loops.train_functions import (
     loop_of,
     named_by_loop,
 )
+from tfopt_core.training.model.layers import runs_eagerly
 from tfopt_core.training.runtime import device_sync
 
 OTHER_DRAWS = (
@@ -117,7 +118,7 @@ class TimedFunction:
         if self.distribution is not None:
             self.distribution.install()
         step = model.train_step if wrap is None else wrap(model.train_step)
-        if not model.run_eagerly:
+        if not runs_eagerly(model):
             step = self._traced(step)
         model.train_step = step
         self._set_train_function()

@@ -15,6 +15,7 @@ from tfopt_core.training.loops.graph_steps import PassEnd, TracedSteps
 from tfopt_core.training.loops.report import Loop, LoopReport, continued, note_loop
 from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.resident_data import resident_data, why_not_resident
+from tfopt_core.training.model.layers import runs_eagerly
 
 # A model that overrides these methods counts its steps differently, or makes other functions.
 OWN_METHODS = ("fit", "make_train_function")
@@ -152,7 +153,7 @@ def _why_keras_itself(built: Built) -> str:
     made_by = getattr(model.train_function, "__module__", "").partition(".")[0]
     if model.train_function is not None and made_by not in ("keras", "tfopt_core"):
         return "the model has a train function of its own"
-    if model.run_eagerly:
+    if runs_eagerly(model):
         return "the model runs eagerly"
     if built.workload.own_strategy is not None and model.jit_compile:
         # within it XLA draws other random numbers in Keras' own function

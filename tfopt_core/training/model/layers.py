@@ -25,6 +25,11 @@ def nested_layers(model: Any) -> list[Any]:
     return list(model._flatten_layers(include_self=False))
 
 
+def runs_eagerly(model: Any) -> bool:
+    """Return whether each operation of the model's step is started from Python."""
+    return bool(model.run_eagerly) or tf.config.functions_run_eagerly()
+
+
 @contextmanager
 def method_replaced(thing: Any, name: str, method: Callable[..., Any]) -> Iterator[None]:
     """Have a Keras object use another method within the context."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 import errno
 import json
 import socket
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import attrs
 
 from tfopt_core.errors import ClusterError, PluginError, describe
-from tfopt_core.hooks.context import Cluster, ClusterOptions, Serve, name_of
+from tfopt_core.hooks.context import Cluster, ClusterOptions, Serve
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.lazy import np, tf
 from tfopt_core.private_api import why_without
@@ -152,8 +151,6 @@ def join(job: Job, tell: Tell) -> Joined | Serve:
 
 
 _GATHERING: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-# How long a worker that refuses to train stays for the others.
-LAST_SECONDS = 1.0
 
 
 def exchanged(strategy: Any, document: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -185,34 +182,3 @@ def gathered(strategy: Any, row: Any) -> Any:
             lambda values: strategy.gather(values, axis=0), autograph=False, reduce_retracing=True
         )
     return _GATHERING[strategy](own).numpy()[::replicas]
-
-
-def check_agreement(
-    cluster: Cluster,
-    facts_by_rank: Sequence[Mapping[str, Any]],
-    heading: str = "the workers do not train the same; start all with one recipe and the same code",
-) -> None:
-    """Check that all workers train the same: recipe, code, versions, checkpoints.
-
-    :param facts_by_rank: each worker's facts by name, in the order of ranks.
-    :raises ClusterError: naming every difference, with the workers; each of them raises the same.
-    """
-    names = [name_of(job, index) for job, index in cluster.workers]
-    lines = []
-    for fact in dict.fromkeys(key for facts in facts_by_rank for key in facts):
-        values = [facts.get(fact, "absent") for facts in facts_by_rank]
-        others = [n for n, value in zip(names, values, strict=True) if value != values[0]]
-        if others:
-            lines.append(f"{fact}: {_shown(values[0])} on {names[0]}, " + ", ".join(
-                f"{_shown(value)} on {name}"
-                for name, value in zip(names, values, strict=True) if name in others
-            ))  # fmt: skip
-    if lines:
-        # the end of this process would break what another worker still receives of the facts
-        time.sleep(LAST_SECONDS)
-        raise ClusterError("\n".join([heading, *lines]))
-
-
-def _shown(value: Any) -> str:
-    text = str(value)
-    return f"{text[:8]}..." if len(text) == 64 else text

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pkgutil import resolve_name
 from time import perf_counter_ns
 from typing import Any, cast
@@ -11,7 +12,7 @@ from typing import Any, cast
 import attrs
 
 from tfopt_core.errors import ClusterError
-from tfopt_core.hooks.context import JOIN_SECONDS, Cluster, RunContext, Serve
+from tfopt_core.hooks.context import JOIN_SECONDS, Cluster, RunContext, Serve, name_of
 from tfopt_core.lazy import tf
 from tfopt_core.recipe.table import to_json
 from tfopt_core.training.build import Built, build, load
@@ -22,11 +23,14 @@ from tfopt_core.training.fit import train
 from tfopt_core.training.fit_monitor import CutsShort
 from tfopt_core.training.messages import Answer, ClusterJoined, RunReport, Tell
 from tfopt_core.training.runtime import seen_by_tensorflow, start_tensorflow
-from tfopt_core.training.strategy import Joined, check_agreement, exchanged, join
+from tfopt_core.training.strategy import Joined, exchanged, join
 from tfopt_core.trials.request import with_settings
 from tfopt_core.workers.task import LookTask, OthersServed, ProcessStarted, RunTask
 from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rss_bytes
 from tfopt_core.workers.turns import Pacing, Turn, first_warm_steps
+
+# How long a worker that refuses to train stays for the others.
+LAST_SECONDS = 1.0
 
 
 def pacing_of(task: RunTask, run: RunContext, turn: Turn | None, fit: int = 0) -> CutsShort | None:
@@ -184,3 +188,34 @@ def _compare_with_servers(cluster: Cluster, facts: Mapping[str, Any]) -> None:
                 f"{name} was started with another {', '.join(different)} than the chief; start "
                 "all with one recipe and the same code"
             )
+
+
+def check_agreement(
+    cluster: Cluster,
+    facts_by_rank: Sequence[Mapping[str, Any]],
+    heading: str = "the workers do not train the same; start all with one recipe and the same code",
+) -> None:
+    """Check that all workers train the same: recipe, code, versions, checkpoints.
+
+    :param facts_by_rank: each worker's facts by name, in the order of ranks.
+    :raises ClusterError: naming every difference, with the workers; each of them raises the same.
+    """
+    names = [name_of(job, index) for job, index in cluster.workers]
+    lines = []
+    for fact in dict.fromkeys(key for facts in facts_by_rank for key in facts):
+        values = [facts.get(fact, "absent") for facts in facts_by_rank]
+        others = [n for n, value in zip(names, values, strict=True) if value != values[0]]
+        if others:
+            lines.append(f"{fact}: {_shown(values[0])} on {names[0]}, " + ", ".join(
+                f"{_shown(value)} on {name}"
+                for name, value in zip(names, values, strict=True) if name in others
+            ))  # fmt: skip
+    if lines:
+        # the end of this process would break what another worker still receives of the facts
+        time.sleep(LAST_SECONDS)
+        raise ClusterError("\n".join([heading, *lines]))
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return f"{text[:8]}..." if len(text) == 64 else text

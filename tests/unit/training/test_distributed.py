@@ -19,7 +19,8 @@ from tfopt_core.training.distributed.distribution import Synchronous
 from tfopt_core.training.distributed.models import SharedBatch
 from tfopt_core.training.distributed.synchronous import fills_last_batch
 from tfopt_core.training.messages import ClusterJoining
-from tfopt_core.training.strategy import announce, check_agreement
+from tfopt_core.training.strategy import announce
+from tfopt_core.trials.run import check_agreement
 
 
 def at(*addresses, index=0):

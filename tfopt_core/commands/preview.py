@@ -26,9 +26,9 @@ def init(**options: Any) -> None:
     file.py:callable).
 
     It is the first look of `tfopt apply train.py`, without measuring: TARGET is trained for some
-    seconds, and each plugin that is proposed is tried. Plugins that are not exact stand in the
-    recipe as comments. Arguments after -- are the script's own. If no plugin seems to save time,
-    it prints what bounds a step, and writes nothing.
+    seconds, and each plugin that is proposed is tried. Plugins that change more than the order of
+    the examples stand in the recipe as comments. Arguments after -- are the script's own. If no
+    plugin seems to save time, it prints what limits a step, and writes nothing.
     """
     from tfopt_core.commands.first_contact import look_alone
     from tfopt_core.diagnosis.draft import NothingToMeasure

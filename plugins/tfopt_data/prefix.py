@@ -181,8 +181,8 @@ def left_unfilled(plan: DataPlan) -> str:
     """Why a cache of the workload's own may no longer freeze what it does where tf.data adds no
     prefetch at the end; "" if that changes nothing.
 
-    Keras asks for no more than the batches that it counts. What the last one leaves, such as a
-    remainder that is dropped, only a prefetch reads, and an unfilled cache starts anew.
+    Keras asks for no more than the batches that it counts, or is told to. What the last one leaves,
+    such as a remainder that is dropped, only a prefetch reads, and an unfilled cache starts anew.
     """
     plan = _taken_apart(plan)
     frozen = misplaced_cache(plan)
@@ -190,7 +190,8 @@ def left_unfilled(plan: DataPlan) -> str:
         return ""
     place = plan.find(Cache)
     behind = plan.stages if place is None else plan.stages[place + 1 :]
-    if all(one.yields != "some" and not getattr(one, "drop_remainder", False) for one in behind):
+    leaves = (one.yields == "some" or getattr(one, "drop_remainder", False) for one in behind)
+    if not plan.read_in_parts and not any(leaves):
         return ""
     return f"your cache would not be filled without a prefetch at the end, and {frozen}"
 

@@ -227,8 +227,9 @@ def _piece(begin: Any, end: Any, rounding: bool) -> Piece:
 
 
 def _elements(shape: Any) -> int:
-    """Return how many elements a tensor has; axes of unknown length count as one."""
-    return math.prod(int(size or 1) for size in shape) if shape is not None else 1
+    """Return how many elements a tensor has; what is unknown of its shape counts as one."""
+    known = tf.TensorShape(shape)
+    return 1 if known.rank is None else math.prod(int(size or 1) for size in known)
 
 
 def _why_once(model: Any, graph: Any, given: Sequence[Any], rounding: bool) -> str:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, event, given, settings
 from support.cases import THOROUGH_EXAMPLES, few_examples
 from support.drawn_fits.case import Case, Stack
 from support.drawn_fits.comparison import Outcome
-from support.drawn_fits.judging import Judge, judge
+from support.drawn_fits.judging import Judge, Verdict, judge
 from support.drawn_fits.stacks import SETTINGS, trials
 from support.drawn_fits.training import Trainer
 from support.stack_array import stacked
@@ -110,8 +110,10 @@ def test_a_run_that_hangs_is_ended(trainer: Trainer) -> None:
     assert "took more than" in (trainer.run("while True: pass", 3.0).ended or "")
 
 
-# What stands before `compile` in the cases that were compared.
+# What stands before `compile` in the cases that were compared, until one differs: of that one the
+# variants are drawn to find the shortest.
 COMPARED: set[tuple[str, ...]] = set()
+DIFFERS: list[Verdict] = []
 
 
 # the same cases each time, but by tools/fuzz.py, which draws anew
@@ -130,9 +132,10 @@ def test_drawn_fits_are_the_same_under_stacks(
     begin = tuple(itertools.takewhile(lambda line: "compile(" not in line, case.lines))
     # hypothesis draws variants of an example too: they are no other data and models. No `assume`:
     # one that held when it draws an example again, and then does not, ends the search
-    if begin in COMPARED:
+    if begin in COMPARED and not DIFFERS:
         return
     for verdict in Judge(trainer)(case, *stacks):
         event(verdict.result)
+        DIFFERS.extend([verdict] if verdict.result == "different" else [])
         assert verdict.result != "different", str(verdict)
     COMPARED.add(begin)

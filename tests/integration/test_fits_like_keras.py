@@ -52,6 +52,13 @@ def generator():
         yield x[start : start + 8], y[start : start + 8]
 """
 KINDS = {
+    "a cache behind a shuffle that is read in part": """
+        val = slices((x[:13], y[:13])).shuffle(9, seed=3).batch(5).cache()
+        fit("fit 1", network(), x, y, epochs=3, validation_data=val, validation_steps=2)
+        train = slices((x[:13], y[:13])).shuffle(9, seed=3).batch(5).cache()
+        fit("fit 2", network(), train.repeat(), epochs=3, steps_per_epoch=2)
+        fit("fit 3", network(), train, epochs=1, steps_per_epoch=2)
+    """,
     "functions that run eagerly": """
         class Counting(keras.Sequential):
             calls = 0

@@ -110,8 +110,7 @@ def test_a_run_that_hangs_is_ended(trainer: Trainer) -> None:
     assert "took more than" in (trainer.run("while True: pass", 3.0).ended or "")
 
 
-# What stands before `compile` in the cases that were compared, until one differs: of that one the
-# variants are drawn to find the shortest.
+# What stands before `compile` in the cases that were compared, until one differs.
 COMPARED: set[tuple[str, ...]] = set()
 DIFFERS: list[Verdict] = []
 
@@ -130,8 +129,7 @@ def test_drawn_fits_are_the_same_under_stacks(
 ) -> None:
     case, *stacks = trial
     begin = tuple(itertools.takewhile(lambda line: "compile(" not in line, case.lines))
-    # hypothesis draws variants of an example too: they are no other data and models. No `assume`:
-    # one that held when it draws an example again, and then does not, ends the search
+    # variants of an example are no other data and models (an `assume` would end the search)
     if begin in COMPARED and not DIFFERS:
         return
     for verdict in Judge(trainer)(case, *stacks):

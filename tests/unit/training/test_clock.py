@@ -105,7 +105,6 @@ def test_validation_is_timed_apart_and_belongs_to_no_step():
 
 @pytest.mark.parametrize("count", [10, 13])
 def test_what_follows_the_last_step_of_an_epoch_belongs_to_its_edge(count):
-    """The last block may be under way when an iterator ends, and waits."""
     hands = Hands()
     clock = StepClock(now=hands, sync=lambda: steps(StepClock(now=hands), hands, 1, 1))
     clock.on_epoch_begin(0)

@@ -153,7 +153,7 @@ class ShuffleDraws:
                 same = walk.made_of(own[seeds]) == walk.made_of(shuffle)
                 self._in_place[own[seeds]] = _InPlace(shuffle if same else None, plugin)
         for cache, other in zip(walk.caches(given), walk.caches(kept), strict=False):
-            if cache is not other:
+            if cache is not other and cache.element_spec == other.element_spec:
                 self._in_place[cache] = _InPlace(other, plugin)
         return kept
 

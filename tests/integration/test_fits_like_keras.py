@@ -54,10 +54,10 @@ def generator():
 KINDS = {
     "a cache behind a shuffle that is read in part": """
         import time
-        rests = [keras.callbacks.LambdaCallback(on_test_end=lambda *_: time.sleep(0.2))]
+        rest = [keras.callbacks.LambdaCallback(on_test_end=lambda *_: time.sleep(0.2))]
         val = slices((x[:13], y[:13])).shuffle(9, seed=3).batch(5).cache()
-        checked = {"validation_data": val, "validation_steps": 2, "callbacks": rests}
-        fit("fit 1", network(), x, y, epochs=3, **checked)
+        checked = {"validation_data": val, "validation_steps": 2}
+        fit("fit", network(), x, y, epochs=3, callbacks=rest, **checked)
     """,
     "features, and then other data from a cache before them": """
         model, data = network(), slices((x, y)).shuffle(43, seed=1).cache().batch(8)
@@ -93,7 +93,6 @@ KINDS = {
         each = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: None)
         fit("fit 1", model, images, y[:40], batch_size=4, validation_split=0.25, callbacks=[each])
         fit("fit 2", model, images, y[:40], batch_size=4, epochs=2)
-        fit("fit 3", model, images, y[:40], batch_size=8)
     """,
     "frozen between fits, traced anew or not": """
         model, data = network(), slices((x, y)).batch(4)
@@ -627,13 +626,12 @@ KINDS = {
     """,
     "what only a prefetch reads at the end of data": """
         import time
-        rests = [keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: time.sleep(0.2))]
+        rest = [keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: time.sleep(0.2))]
         draws = tf.random.Generator.from_seed(3)
         cached = slices((x, y)).map(lambda a, b: (a * draws.uniform(()), b)).cache()
-        dropped = cached.batch(8, drop_remainder=True)
-        fit("fit 1", network("sgd"), dropped, epochs=3, callbacks=rests)
+        fit("fit 1", network("sgd"), cached.batch(8, drop_remainder=True), epochs=3, callbacks=rest)
         cached = slices((x, y)).shuffle(43, seed=7).cache()
-        fit("fit 2", network("sgd"), cached.shard(2, 0).batch(7), epochs=3, callbacks=rests)
+        fit("fit 2", network("sgd"), cached.shard(2, 0).batch(7), epochs=3, callbacks=rest)
         data = slices((x, y)).batch(8).shuffle(6, seed=7)
         note("first", next(iter(data)))
         model = network("sgd")

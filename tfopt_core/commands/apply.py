@@ -64,11 +64,9 @@ PLAN = "looking at {script} and trying what it proposes for about a minute, then
     help="Train each run to its end, which tells whether the model is as good.",
 )  # fmt: skip
 @click.option(
-    "--pairs",
-    type=int,
-    metavar="N",
+    "--pairs", type=int, metavar="N",
     help="Measure N pairs, at least 4; without it as many as 85 s hold, 6 to 24.",
-)
+)  # fmt: skip
 @click.option(
     "--seconds", type=float, metavar="S",
     help="How long each run trains after its start, in place of 2.5 to 5 s or whole trainings.",
@@ -108,8 +106,8 @@ def apply(
     and verdict are about plugins that train exactly the same, up to the order of examples; what
     lower precision adds is measured too, and stands in the recipe as comments. Only where none of
     them helps are others measured, and the answer says so. If no plugin seems to save time, it
-    prints what limits a step and what each plugin did, and ends with
-    status 0. Arguments after -- are the script's own. Workload, script and plugins are executed.
+    prints what limits a step and what each plugin did, and ends with status 0. Arguments after --
+    are the script's own. Workload, script and plugins are executed.
     """
     from tfopt_core.diagnosis.draft import NothingToMeasure
     from tfopt_core.report.diagnosis import render_nothing_in_full

@@ -26,7 +26,7 @@ from tfopt_core.workers.turns import longest_uninterrupted
 BESIDE_SECONDS, BESIDE_OF_FORK, TRACING_SECONDS = 3.0, 1.0, 1.0
 # With a budget each run trains for so long at least, and there are so many pairs at most.
 LEAST_SECONDS, MOST_PAIRS = 2.0, 24
-# The budget where none is given: more pairs narrow the interval, and longer runs do not.
+# The budget where none is given: more pairs and longer runs narrow the interval alike.
 MEASURING_SECONDS = 85.0
 # Whole trainings judge the quality where they take no longer, unless a budget says otherwise.
 JUDGING_SECONDS = 1800.0

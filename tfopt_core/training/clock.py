@@ -185,9 +185,9 @@ class StepClock:
         else:
             self._steps += steps
             least = BLOCK_NANOSECONDS if self._steps >= BLOCK_STEPS else LONG_BLOCK_NANOSECONDS
-            is_long = self.now() - self._start >= least
-            self._block_within = self._block_within or is_long
             self._last_end = self.now()
+            is_long = self._last_end - self._start >= least
+            self._block_within = self._block_within or is_long
             if is_long or (self._short_epochs and self._done == steps):
                 self._close_steps()
         self.on_call(self._epoch, self._done)

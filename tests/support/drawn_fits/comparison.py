@@ -66,15 +66,11 @@ def compare(plain: Outcome, other: Outcome) -> Compared:
             # plain Keras fails of what an earlier fit left that failed: the second trace of a step
             # whose first one failed has an `Optional` without values
             continue
-        if path.endswith(" raised") and _kind_of(one) == _kind_of(two):
+        if path.endswith(" raised") and str(one).split(":")[0] == str(two).split(":")[0]:
             continue  # Keras words it by the layer in whose call it was raised
         shown = f"{path}: {_shown(one, two)} plain, {_shown(two, one)} here"
         (rounded if _close(one, two) else found).append(shown)
     return Compared(tuple(found), rounded[0] if rounded else "")
-
-
-def _kind_of(raised: Any) -> str:
-    return str(raised).partition(":")[0]
 
 
 def _leaves(outcome: Outcome) -> Iterator[tuple[str, Any]]:

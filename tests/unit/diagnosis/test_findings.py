@@ -216,6 +216,12 @@ def test_a_fit_for_one_batch_that_mostly_prepares_it_is_named_with_what_to_call(
     assert all("40 ms a call, of which the update takes 0.4 ms" in one.detail for one in named)
 
 
+def test_the_switch_that_has_functions_run_eagerly_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(tf.config, "functions_run_eagerly", lambda: True)
+    [found] = findings_of(tmp_path, flat)
+    assert (found.kind, found.mend) == ("runs-eagerly", "tf.config.run_functions_eagerly(False)")
+
+
 def test_layers_that_augment_within_the_model_are_named(tmp_path):
     def augmenting():
         class Mine(keras.layers.RandomRotation):

@@ -24,9 +24,9 @@ def three_a_round(baseline=10.0, full=8.0, plus=4.0, **changes):
     ]  # fmt: skip
 
 
-def judged(runs):
+def judged(runs, name="low"):
     added = Addition(
-        plugins=("low",), resolved={"p": {}, "low": {}}, equivalence="rounding", variant=PLUS
+        plugins=(name,), resolved={"p": {}, "low": {}}, equivalence="rounding", variant=PLUS
     )
     return judge_addition(runs, make_judgement(equivalence="exact"), added, DIVERGES)
 
@@ -45,14 +45,15 @@ def test_it_is_the_ratio_over_the_stack_with_an_interval_from_the_same_rounds():
 
 
 @pytest.mark.parametrize(
-    ("plus", "verdict", "words"),
+    ("plus", "name", "verdict", "words"),
     [
-        (12.0, Verdict.SLOWER, "slower with it on top of the stack: 0.67x"),
-        (8.0, Verdict.NO_DIFFERENCE, "no measurable difference on top of the stack: 1.00x"),
+        (12.0, "low", Verdict.SLOWER, "slower with it on top of the stack: 0.67x"),
+        (12.0, "p", Verdict.SLOWER, "p: slower with its settings that are not exact: 0.67x"),
+        (8.0, "low", Verdict.NO_DIFFERENCE, "no measurable difference on top of the stack: 1.00x"),
     ],
 )
-def test_it_says_as_plainly_what_is_lost_or_not_gained(plus, verdict, words):
-    added = judged(three_a_round(plus=plus))
+def test_it_says_as_plainly_what_is_lost_or_not_gained(plus, name, verdict, words):
+    added = judged(three_a_round(plus=plus), name)
     assert (added.verdict, words in added.statement) == (verdict, True)
 
 

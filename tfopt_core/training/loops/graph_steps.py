@@ -44,6 +44,7 @@ class TracedSteps:
     specs: list[Any] = attrs.field(factory=list)
     _steps: dict[tuple[str, bool], Any] = attrs.field(factory=dict)
     _functions: dict[tuple[str, bool, str], Any] = attrs.field(factory=dict)
+    _last: dict[tuple[str, bool], tuple[Any, Any]] = attrs.field(factory=dict)
 
     @property
     def used(self) -> bool:
@@ -63,22 +64,17 @@ class TracedSteps:
     def single(self, iterator: Any, *, jit_compile: bool = False) -> Any:
         """Make a step on an iterator's next batch, and return its logs."""
         step = self.step("step", jit_compile=jit_compile)
-
-        def single(iterator: Any) -> Any:
-            return step(iterator.get_next())
-
-        return self._function("single", single, iterator, jit_compile=jit_compile)(iterator)
+        return self._function(
+            "single", lambda iterator: step(iterator.get_next()), iterator, jit_compile=jit_compile
+        )(iterator)
 
     def one_by_one(self, iterator: Any, limit: int, *, jit_compile: bool) -> Any:
         """Make steps on an iterator's batches, as the function `one_by_one`."""
-        step, name = self.step("step", jit_compile=jit_compile), "one by one"
-
-        def steps(iterator: Any, limit: Any) -> Any:
-            return one_by_one(iterator, step, limit)
-
-        number = tf.TensorSpec([], tf.int32)
-        function = self._function(name, steps, iterator, number, jit_compile=jit_compile)
-        return function(iterator, tf.constant(limit))
+        step, number = self.step("step", jit_compile=jit_compile), tf.TensorSpec([], tf.int32)
+        return self._function(
+            "one by one", lambda iterator, limit: one_by_one(iterator, step, limit), iterator,
+            number, jit_compile=jit_compile,
+        )(iterator, tf.constant(limit))  # fmt: skip
 
     def draws(self, batch_spec: Any) -> bool:
         """Return whether a step on such a batch draws random numbers by TensorFlow."""
@@ -93,6 +89,9 @@ class TracedSteps:
         :param others: the specifications of its other arguments.
         """
         spec, called = iterator.element_spec, None
+        last, function = self._last.get((name, jit_compile), (None, None))
+        if last is spec:  # each step asks for it
+            return function
         if not jit_compile and isinstance(iterator, tf.data.Iterator):
             called = as_called(self.model, spec)
         key = name, jit_compile, repr(called)
@@ -101,6 +100,7 @@ class TracedSteps:
             self._functions[key] = function
             if called not in (None, spec):
                 function.get_concrete_function(tf.data.IteratorSpec(called), *others)
+        self._last[name, jit_compile] = spec, self._functions[key]
         return self._functions[key]
 
 

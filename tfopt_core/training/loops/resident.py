@@ -154,7 +154,7 @@ class _Graphs:
         if known not in sizes:
             loop = cls._of(traced, forms, data, class_weight, known, jit_compile=jit_compile)
             if known and not jit_compile and as_called(traced.model, loop.spec) != loop.spec:
-                known = None
+                known = None  # Keras calls what it has traced for any size
                 loop = cls._of(traced, forms, data, class_weight, None, jit_compile=False)
         if known not in sizes:
             if any(_takes(spec, loop.spec) for spec in traced.specs) and traced.draws(loop.spec):

@@ -124,9 +124,8 @@ def why_as_traced(model: Any, batch: Any = None) -> str:
     again: a layer was frozen or thawed, or another optimizer, rate or constant was set. Or random
     numbers go on in the function that drew them."""
     before = _READ.get(model) if model.train_function is not None else None
-    if before is None or (
-        batch is not None and not any(of_keras for of_keras, _ in _traces_for(model, batch))
-    ):
+    by_keras = batch is None or any(of_keras for of_keras, _ in _traces_for(model, batch))
+    if before is None or not by_keras:
         return ""
     for read, value in _read_by_a_trace(model):
         if not _is_same(before[read], value) if read in before else read.of_class:

@@ -29,6 +29,7 @@ STACKS = {
     ],
 }  # fmt: skip
 BEGIN = """
+import time
 from support.drawn_fits.names import *
 
 keras.utils.set_random_seed(3)
@@ -36,6 +37,7 @@ random = np.random.default_rng(0)
 x = random.normal(size=(43, 6)).astype("float32")
 y = (x.sum(1) > 0).astype("float32")
 slices = tf.data.Dataset.from_tensor_slices
+acts = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: logs["loss"])
 
 def network(optimizer="adam", **compiled):
     layers = [keras.layers.Dense(4, activation="relu", name="first"), keras.layers.Dense(1)]
@@ -53,7 +55,6 @@ def generator():
 """
 KINDS = {
     "a cache behind a shuffle that is read in part": """
-        import time
         rest = [keras.callbacks.LambdaCallback(on_test_end=lambda *_: time.sleep(0.2))]
         val = slices((x[:13], y[:13])).shuffle(9, seed=3).batch(5).cache()
         checked = {"validation_data": val, "validation_steps": 2}
@@ -85,14 +86,17 @@ KINDS = {
     """,
     # Adam makes much of a bias' gradient that is 0 but for rounding
     "even batches behind uneven ones": """
-        images = random.normal(size=(40, 32, 32, 3)).astype("float32")
-        first, *others = keras.layers.Conv2D(8, 3, strides=2), keras.layers.BatchNormalization()
-        others += [keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(1)]
-        model = keras.Sequential([keras.Input((32, 32, 3)), first, *others])
-        model.compile("adam", "mse")
-        each = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: None)
-        fit("fit 1", model, images, y[:40], batch_size=4, validation_split=0.25, callbacks=[each])
-        fit("fit 2", model, images, y[:40], batch_size=4, epochs=2)
+        images = random.normal(size=(43, 32, 32, 3)).astype("float32")
+        def fits(rows, *inner):
+            model = keras.Sequential([keras.Input((32, 32, 3)), *inner, keras.layers.Dense(1)])
+            model.compile("adam", "mse")
+            for number, n in enumerate(rows):
+                calls = [] if number else [acts]
+                fit(f"{rows}", model, images[:n], y[:n], batch_size=4, epochs=3, callbacks=calls)
+        norm, pool = layers.BatchNormalization(), layers.GlobalAveragePooling2D()
+        fits((30, 40), layers.Conv2D(8, 3, strides=2), norm, pool)
+        inner = layers.Dense(32, "relu"), layers.LayerNormalization(), layers.Dense(8)
+        fits((40, 43, 40), layers.Flatten(), *inner, layers.BatchNormalization())
     """,
     "frozen between fits, traced anew or not": """
         model, data = network(), slices((x, y)).batch(4)
@@ -190,8 +194,7 @@ KINDS = {
         def freeze(logs):
             model.get_layer("first").trainable = False
         freeze = keras.callbacks.LambdaCallback(on_train_begin=freeze)
-        keeps = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: None)
-        for first in ({"callbacks": [keeps]}, {"steps_per_epoch": 1}):
+        for first in ({"callbacks": [acts]}, {"steps_per_epoch": 1}):
             model, data = network(), slices((x, y)).batch(8)
             fit("fit 1", model, data.repeat(), **{"steps_per_epoch": 3, **first})
             fit("fit 2", model, data, epochs=2, callbacks=[freeze])
@@ -457,16 +460,16 @@ KINDS = {
     """,
     "a PyDataset that a callback changes": """
         class Rows(keras.utils.PyDataset):
-            factor = 1.0
-            def __len__(self):
-                return 5
+            order = np.arange(40)
+            __len__ = lambda self: 5
             def __getitem__(self, index):
-                rows = slice(8 * index, 8 * index + 8)
-                return x[rows] * np.float32(self.factor), y[rows]
-        model, data = network(), Rows()
-        change = lambda epoch, logs: setattr(data, "factor", 2.0 + epoch)
-        change = keras.callbacks.LambdaCallback(on_epoch_end=change)
-        fit("fit", model, data, epochs=3, shuffle=False, callbacks=[change])
+                rows = self.order[8 * index : 8 * index + 8]
+                return x[rows], y[rows]
+        for when in ("on_epoch_begin", "on_epoch_end"):
+            data = Rows()
+            turn = lambda epoch, logs: setattr(data, "order", data.order[::-1])
+            turn = keras.callbacks.LambdaCallback(**{when: turn})
+            fit(when, network(), data, epochs=2, shuffle=False, callbacks=[turn])
     """,
     "frozen weights that a callback changes": """
         model = nested(keras.layers.Dense(5), keras.layers.Dense(4))
@@ -617,7 +620,6 @@ KINDS = {
         fit("fit 5", model, two.repeat(), epochs=2, steps_per_epoch=4)
     """,
     "an optimizer that is set between fits by different loops": """
-        acts = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: logs["loss"])
         model = network()
         fit("fit 1", model, x, y, shuffle=False, callbacks=[acts])
         fit("fit 2", model, x, y, shuffle=False, class_weight={0: 1.0, 1: 2.0})
@@ -625,7 +627,6 @@ KINDS = {
         fit("fit 3", model, x, y, shuffle=False, callbacks=[acts])
     """,
     "what only a prefetch reads at the end of data": """
-        import time
         rest = [keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: time.sleep(0.2))]
         draws = tf.random.Generator.from_seed(3)
         cached = slices((x, y)).map(lambda a, b: (a * draws.uniform(()), b)).cache()
@@ -640,20 +641,22 @@ KINDS = {
     """,
     "a step that draws of Python while it is traced, by itself or for a seed of Keras'": """
         import random as of_python
-        acts = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: logs["loss"])
-        def two_fits(name, function):
-            model = keras.Sequential([
-                keras.Input((6,)), keras.layers.Lambda(function), keras.layers.Dense(1)])
+        def two_fits(name, drawing):
+            model = keras.Sequential([keras.Input((6,)), drawing, keras.layers.Dense(1)])
             model.compile("sgd", "mse")
             fit(f"{name} 1", model, x, y, shuffle=False, callbacks=[acts])
             fit(f"{name} 2", model, x, y, shuffle=False)
             note(f"python {name}", of_python.random())
-        two_fits("itself", lambda x: x * of_python.random())
+        two_fits("itself", keras.layers.Lambda(lambda x: x * of_python.random()))
         with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
-            two_fits("for a seed", lambda x: keras.random.dropout(x, 0.4))
+            two_fits("for a seed", keras.layers.Lambda(lambda x: keras.random.dropout(x, 0.4)))
+        class Noise(keras.layers.Layer):
+            def call(self, inputs, training=False):
+                return keras.random.dropout(inputs, 0.4) if training else inputs
+        keras.utils.set_random_seed(4)  # it drops the generator that the seed was drawn for
+        two_fits("in training", Noise())
     """,
     "names that Keras gives to a model behind another one's fit": """
-        layers = keras.layers
         for frozen in (False, True):
             first = layers.Dense(8, activation="relu", trainable=not frozen)
             model = keras.Sequential([keras.Input((6,)), first, layers.Dense(4), layers.Dense(1)])
@@ -670,7 +673,6 @@ KINDS = {
     """,
     # a graph for the size of the last batch alone sums a convolution's gradients in another order
     "a smaller last batch of images": """
-        layers = keras.layers
         model = keras.Sequential([
             keras.Input((28, 28, 1)), layers.Conv2D(8, 3, strides=2, padding="same"),
             layers.BatchNormalization(), layers.ReLU(), layers.Conv2D(8, 3, padding="same"),
@@ -725,8 +727,7 @@ def test_a_loop_of_tfopts_traces_no_step_anew_behind_one_of_keras_with_other_fro
     # the callback keeps Keras' own loop in the first fit
     fits = """
         model = network()
-        stop = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: logs["loss"])
-        fit("fit 1", model, x, y, shuffle=False, callbacks=[stop])
+        fit("fit 1", model, x, y, shuffle=False, callbacks=[acts])
         model.get_layer("first").trainable = False
         fit("fit 2", model, x, y, shuffle=False, epochs=2)
         model.get_layer("first").trainable = True
@@ -743,7 +744,6 @@ def test_a_fit_that_was_refused_leaves_the_next_one_as_in_plain_keras(loop):
     fits = """
         def freeze(logs=None):
             model.get_layer("first").trainable = False
-        acts = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: logs["loss"])
         freezes = keras.callbacks.LambdaCallback(on_train_begin=freeze)
         model = network()
         fit("fit 1", model, x, y, shuffle=False, callbacks=[acts])

@@ -263,9 +263,10 @@ FEATURES: Mapping[str, Feature] = {
         {f"{_ADAPTERS}.tf_dataset_adapter": "make_class_weight_map_fn"},
     ),
     "keras-random-state": Feature(
-        "the state of Keras' global seed generator is in no checkpoint",
+        "the state of Keras' global seed generator is in no checkpoint, and what plugins trace may "
+        "draw its seed",
         {
-            "keras.src.backend.common.global_state": "get_global_attribute",
+            "keras.src.backend.common.global_state": "get_global_attribute set_global_attribute",
             "keras.src.random.seed_generator": "global_seed_generator",
         },
     ),

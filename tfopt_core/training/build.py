@@ -25,6 +25,7 @@ from tfopt_core.training.job import Job
 from tfopt_core.training.model.layers import (
     count_names_from_first_build,
     frozen_share,
+    global_generator,
     name_counts,
     runs_eagerly,
 )
@@ -136,12 +137,17 @@ def _lowered(plans: Mapping[str, DataPlan], seed: int) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def unseen_by_the_script() -> Iterator[None]:
-    """Leave Python's and NumPy's global generators where they stand, and Keras' counts of names,
-    whatever is drawn and built within."""
+    """Leave Python's and NumPy's global generators where they stand, whether Keras has one, and its
+    counts of names, whatever is drawn and built within."""
     drawn, named = (random.getstate(), np.random.get_state()), dict(name_counts())
+    generator = global_generator()
     try:
         yield
     finally:
+        if global_generator() is not generator:
+            from keras.src.backend.common import global_state
+
+            global_state.set_global_attribute("global_seed_generator", generator)
         counts = name_counts()
         counts.clear()
         counts.update(named)

@@ -14,7 +14,7 @@ from tfopt_core.lazy import keras, tf
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.loops.graph_steps import one_step
-from tfopt_core.training.model.layers import optimizers_of
+from tfopt_core.training.model.layers import global_generator, optimizers_of
 
 # Unsigned integers of a size, for the types that NumPy alone does not know (bfloat16, float8).
 _AS_BITS = {1: np.uint8, 2: np.uint16}
@@ -193,11 +193,7 @@ def capture_random() -> dict[str, Any]:
     """Return the states of Python's, NumPy's and Keras' global generators, as JSON values."""
     version, numbers, gauss = random.getstate()
     kind, keys, place, has_gauss, cached = np.random.get_state(legacy=True)
-    generator = None  # Keras' global one: unused so far, or not accessible
-    if not why_without("keras-random-state"):
-        from keras.src.backend.common import global_state
-
-        generator = global_state.get_global_attribute("global_seed_generator")
+    generator = global_generator()
     return {
         "python": [version, list(numbers), gauss],
         "numpy": [kind, np.asarray(keys).tolist(), place, has_gauss, cached],

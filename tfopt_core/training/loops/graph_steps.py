@@ -11,7 +11,7 @@ import attrs
 from tfopt_core.data.functions import drawing_ops
 from tfopt_core.errors import PluginRefused
 from tfopt_core.lazy import tf
-from tfopt_core.training.loops.traces import as_called, step_draws
+from tfopt_core.training.loops.traces import as_called, specs_of_keras, step_draws
 from tfopt_core.training.model.layers import output_losses_weighed
 
 GOES_ON = (
@@ -78,8 +78,15 @@ class TracedSteps:
 
     def draws(self, batch_spec: Any) -> bool:
         """Return whether a step on such a batch draws random numbers by TensorFlow."""
-        traced = self.step("step").get_concrete_function(as_called(self.model, batch_spec))
+        traced = self.step("step").get_concrete_function(self.called(batch_spec))
         return bool(drawing_ops(traced.graph))
+
+    def called(self, batch_spec: Any) -> Any:
+        """Return the specification for which Keras makes a step on such a batch. The step is traced
+        for all that Keras has traced, to be called as Keras' own would be."""
+        for traced in specs_of_keras(self.model, batch_spec):
+            self.step("step").get_concrete_function(traced)
+        return as_called(self.model, batch_spec)
 
     def _function(
         self, name: str, body: Callable[..., Any], iterator: Any, *others: Any, jit_compile: bool
@@ -93,7 +100,7 @@ class TracedSteps:
         if last is spec:  # each step asks for it
             return function
         if not jit_compile and isinstance(iterator, tf.data.Iterator):
-            called = as_called(self.model, spec)
+            called = self.called(spec)
         key = name, jit_compile, repr(called)
         if key not in self._functions:
             function = tf.function(body, autograph=False, reduce_retracing=True)

@@ -16,7 +16,6 @@ from tfopt_core.lazy import tf
 from tfopt_core.training.loops.graph_steps import PassEnd, TracedSteps, repeated, without_batches
 from tfopt_core.training.loops.report import Loop, LoopReport
 from tfopt_core.training.loops.resident_data import ResidentData
-from tfopt_core.training.loops.traces import as_called
 
 DRAWS_AGAIN = (
     "the model's step draws random numbers by TensorFlow, as tf.random.normal does, and this fit "
@@ -153,7 +152,7 @@ class _Graphs:
         sizes = traced.loops.setdefault((maps, rest), {})
         if known not in sizes:
             loop = cls._of(traced, forms, data, class_weight, known, jit_compile=jit_compile)
-            if known and not jit_compile and as_called(traced.model, loop.spec) != loop.spec:
+            if not jit_compile and traced.called(loop.spec) != loop.spec:
                 known = None  # Keras calls what it has traced for any size
                 loop = cls._of(traced, forms, data, class_weight, None, jit_compile=False)
         if known not in sizes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -82,15 +82,22 @@ def as_called(model: Any, spec: Any) -> Any:
     Keras calls a step that it has traced for just these shapes, or else for any size of an axis,
     and traces one for any where they differ from all that it has traced. A graph is optimized for
     sizes that are known, and rounds otherwise."""
-    parts, shapes = tf.nest.flatten(spec), _shapes_of(spec)
-    traced = [shapes for _, shapes in _traces_for(model, spec)]
-    if shapes not in traced:
-        for others in traced:
-            pairs = zip(shapes, others, strict=True)
-            shapes = tuple(one.most_specific_common_supertype([other]) for one, other in pairs)
+    shapes, traced = _shapes_of(spec), [shapes for _, shapes in _traces_for(model, spec)]
+    for others in () if shapes in traced else traced:
+        pairs = zip(shapes, others, strict=True)
+        shapes = tuple(one.most_specific_common_supertype([other]) for one, other in pairs)
+    return _of_shapes(spec, shapes)
+
+
+def specs_of_keras(model: Any, spec: Any) -> list[Any]:
+    """Return the specifications, like this one, that Keras' own train function was traced for."""
+    return [_of_shapes(spec, shapes) for of_keras, shapes in _traces_for(model, spec) if of_keras]
+
+
+def _of_shapes(spec: Any, shapes: Iterable[Any]) -> Any:
     parts = [
         tf.TensorSpec(shape, part.dtype) if isinstance(part, tf.TensorSpec) else part
-        for part, shape in zip(parts, shapes, strict=True)
+        for part, shape in zip(tf.nest.flatten(spec), shapes, strict=True)
     ]
     return tf.nest.pack_sequence_as(spec, parts)
 

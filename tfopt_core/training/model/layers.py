@@ -128,6 +128,15 @@ def name_counts() -> dict[str, int]:
     return counts
 
 
+def global_generator() -> Any:
+    """Return Keras' global seed generator; None if it is unused so far, or not accessible."""
+    if why_without("keras-random-state"):
+        return None
+    from keras.src.backend.common import global_state
+
+    return global_state.get_global_attribute("global_seed_generator")
+
+
 def optimizers_of(model: Any) -> list[Any]:
     """Return every optimizer that the model holds, that of `compile` first.
 

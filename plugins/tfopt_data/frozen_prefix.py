@@ -97,7 +97,9 @@ def halves(model: Any) -> Halves | str:
     elsewhere = "read its inputs elsewhere than in its layers"
     if reason := missing or why_no_graph(model, elsewhere, "read its inputs"):
         return reason
-    outputs = keras.tree.flatten(model.outputs)
+    outputs, policy = keras.tree.flatten(model.outputs), model.compute_dtype
+    if isinstance(model, keras.Sequential) and policy == "float64" != model.inputs[0].dtype:
+        return "Keras casts what the model is called on to float64, which its inputs are not"
     nodes = list(in_order(outputs))
     ended = {node: why for node in nodes if (why := _why_it_ends(node))}
     # a layer with a seed mostly draws: looked at first, so that the rest is traced once

@@ -127,7 +127,8 @@ class Materialize(RewritingPlugin):
     When it does not: for one epoch, and where a step waits for the model rather than for its input.
     Random augmentation in Python is refused. Equal epochs are no proof of a further one: a
     measurement compares two, and further ones for a second; where a callback has changed what
-    is read first, the training ends in an error. Only examples of one shape are kept.
+    is read first, or set an attribute of a PyDataset whose order is kept, the training ends in an
+    error. Only examples of one shape are kept.
     on_epoch_begin and on_epoch_end are not called in training.
 
     Mixes with: resident, chunked, prefetch and cache, all of which stand behind it. Not with a
@@ -210,18 +211,19 @@ class Materialize(RewritingPlugin):
         python = python_source(plan, steps)
         if isinstance(python, str):
             return Rewrite(plan, reason=python)
-        order: Order = "kept"
+        order: Order = "kept" if split != "train" or self.order == "auto" else self.order
         first: Epoch | None = None
-        if split == "train":
-            order = "kept" if self.order == "auto" else self.order
         if not self.compared:
             found, first = compared_epochs(python)
             if split == "train":
                 order = _allowed(self.order, _drawn(python, found))
+        before = _attributes(python)
         kept = self._read(python, run, split)
         if first is not None:
             order_of(python, first, epoch_of(kept), 3)
-        run.state_of(self).setdefault("kept", {})[split] = python, kept
+        after = _attributes(python)
+        by_reading = {name for name, value in after.items() if before.get(name) is not value}
+        run.state_of(self).setdefault("kept", []).append((python, kept, after, by_reading))
         place = "on disk" if self.storage == "disk" else "in memory"
         # without the seconds, or each run would have another effect
         done = (
@@ -251,10 +253,13 @@ class Materialize(RewritingPlugin):
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether Python still yields them.
 
-        :raises PluginRefused: where it no longer yields what it yielded before the training.
+        :raises PluginRefused: where it no longer yields what it yielded before the training, or a
+            callback has set an attribute of a PyDataset whose order is kept.
         """
-        for python, kept in run.state_of(self).get("kept", {}).values():
-            if not still_yields(python, kept):
+        for python, kept, before, by_reading in run.state_of(self).get("kept", []):
+            now = _attributes(python).items()
+            was_set = {name for name, value in now if before.get(name) is not value} - by_reading
+            if (self.order == "kept" and was_set) or not still_yields(python, kept):
                 raise PluginRefused(
                     f"{python.name} was changed in the training, which trained on what it yielded "
                     "before; leave materialize out of the stack"
@@ -280,6 +285,14 @@ _IN_WORDS: dict[Order, str] = {
     "batches": "whole batches shuffled anew each epoch",
     "examples": "examples shuffled anew each epoch",
 }
+
+
+def _attributes(python: PythonSource) -> dict[str, Any]:
+    """Return the attributes of a PyDataset but for numbers, which may only count."""
+    if python.source.origin != "pydataset":
+        return {}
+    every = vars(python.source.value).items()
+    return {name: value for name, value in every if not isinstance(value, int | float)}
 
 
 def _drawn(python: PythonSource, found: Order) -> Order:

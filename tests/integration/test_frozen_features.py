@@ -17,16 +17,8 @@ LABELS = (PICTURES.mean((1, 2, 3)) > 127.5).astype("int32")
 
 
 def frozen_base(*between):
-    base = keras.Sequential(
-        [
-            keras.Input((8, 8, 3)),
-            layers.Conv2D(4, 3, strides=2),
-            layers.BatchNormalization(),
-            *between,
-            layers.ReLU(),
-        ],
-        name="base",
-    )
+    inner = [layers.Conv2D(4, 3, strides=2), layers.BatchNormalization(), *between, layers.ReLU()]
+    base = keras.Sequential([keras.Input((8, 8, 3)), *inner], name="base")
     base.trainable = False
     return base
 
@@ -168,6 +160,13 @@ def frozen_output():
     )
 
 
+def widened():
+    part = [frozen_base(), layers.Flatten(), layers.Dense(2)]
+    model = keras.Sequential([keras.Input((8, 8, 3)), *part])
+    model.dtype_policy = "float64"
+    return model
+
+
 def unfrozen():
     whole = transfer()
     whole.get_layer("base").trainable = True
@@ -182,6 +181,7 @@ def unfrozen():
         (normalizing, "batch normalization in training mode"),
         (called_again, 'the layer "twice" is called again after the frozen part'),
         (frozen_output, "Keras makes no model of what is behind its frozen part"),
+        (widened, "to float64, which its inputs are not"),
         (across_examples, "computes with the other examples of a batch"),
         pytest.param(
             lambda: with_own_step(transfer()),

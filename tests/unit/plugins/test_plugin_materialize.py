@@ -32,7 +32,7 @@ def sequence(change="", size=4, workers=1):
 
         def __getitem__(self, index):
             self.read += 1
-            rows = self.order[index * size : (index + 1) * size]
+            rows = self.last = self.order[index * size : (index + 1) * size]
             noise = self.rng.random() if change == "random" else 0
             return (X[rows] + noise).astype("float32"), Y[rows]
 

@@ -18,6 +18,7 @@ from tfopt_core.statistics.claims import (
     unlike_training,
 )
 from tfopt_core.statistics.figures import (
+    INDIFFERENCE,
     Judgement,
     band_in_words,
     compared_seconds,
@@ -275,7 +276,8 @@ def _memory_verdict(
         case Verdict.SLOWER:
             return MemoryVerdict.HEAVIER, f"{subject} higher: {figures}"
         case Verdict.NO_DIFFERENCE:
-            return MemoryVerdict.NO_DIFFERENCE, no_difference_in_words(figures, f" in {subject}")
+            same = f"{subject} about the same (within {INDIFFERENCE:.0%}): {figures}"
+            return MemoryVerdict.NO_DIFFERENCE, same
         case _:
             return MemoryVerdict.INCONCLUSIVE, f"{subject} {inconclusive(interval)}"
 

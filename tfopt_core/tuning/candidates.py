@@ -126,11 +126,11 @@ def _why_not(one: Suggestion, info: PluginInfo, diagnosed: Diagnosed, tune: Sear
         return f"it needs {what}; name it in the recipe, and it is tried with what stands there"
     if info.spreads and len(diagnosed.machine.get("gpus") or ()) < 2:
         return "it is for several devices; name it in the recipe, and it is tried on this one"
-    if one in diagnosed.suggestions:
-        return ""
     listed = " and ".join(one.targets) or "no part that it names"
-    if tune.objective == "memory":
-        return "" if "memory" in one.targets else f"it is for {listed}, not for memory"
+    if tune.objective == "memory" and "memory" not in one.targets:
+        return f"it is for {listed}, not for memory"
+    if one in diagnosed.suggestions or tune.objective == "memory":
+        return ""
     if tune.objective == "time-to-target" and "convergence" in one.targets:
         return ""
     if not set(one.targets) & set(PARTS):

@@ -44,9 +44,9 @@ def memory_of(runs, **judgement):
     [
         (0.61, "lighter", "peak memory lower: 0.6"),
         (1.4, "heavier", "peak memory higher: 1."),
-        (1.0, "no difference", "no measurable difference in peak memory (within 5%): 1.00x"),
+        (1.0, "no difference", "peak memory about the same (within 5%): 1.00x"),
         # which is sure, and nobody minds it
-        (1.008, "no difference", "no measurable difference in peak memory (within 5%): 1.01x"),
+        (1.008, "no difference", "peak memory about the same (within 5%): 1.01x"),
     ],
 )
 def test_a_ratio_is_told_with_its_interval(ratio, verdict, statement):

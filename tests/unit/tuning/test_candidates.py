@@ -160,8 +160,8 @@ def test_what_is_for_several_devices_is_tried_where_these_are_and_where_it_is_na
 
 
 def test_for_memory_what_targets_memory_is_tried():
-    space = space_of(info("remat", targets=("memory",)), info("xla"), objective="memory")
-    assert tried(space) == ["remat"]
+    infos = info("remat", targets=("memory",)), info("xla")
+    assert tried(space_of(*infos, objective="memory", suggestions=[suggestion("xla")])) == ["remat"]
 
 
 def test_only_the_plugins_that_are_asked_for_are_tried_whatever_a_diagnosis_says():

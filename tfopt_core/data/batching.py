@@ -192,3 +192,17 @@ def gathered(stages: Sequence[Stage], *, static: bool) -> Any:
         return tf.nest.map_structure(lambda array: tf.gather(array, chosen), arrays)
 
     return indices.map(gather)
+
+
+def shapes_in_words(batch: Any) -> str:
+    """Return the shapes of a batch's parts: `(32, 28, 28, 1), (32,)`; `(...)` where one has any
+    number of axes."""
+    shapes = []
+    for part in tf.nest.flatten(batch):
+        shape = getattr(part, "shape", ())
+        if getattr(shape, "rank", 0) is None:
+            shapes.append("(...)")
+            continue
+        sizes = ", ".join("?" if size is None else str(size) for size in shape)
+        shapes.append(f"({sizes}{',' if len(shape) == 1 else ''})")
+    return ", ".join(shapes)

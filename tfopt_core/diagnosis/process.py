@@ -12,7 +12,6 @@ from tfopt_core.diagnosis.results import Diagnosed, PartsMeasured, PluginAsked
 from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.hooks.installed.suggest import NoAnswer
 from tfopt_core.training.messages import Message, Note
-from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.outcomes import error_of
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
@@ -80,7 +79,7 @@ def diagnose(
         silent=(*diagnosed.silent, *broken),
         environment={
             "python": platform.python_version(), **{name: version(name) for name in SOFTWARE},
-            **recorded_environment(request.environment),
+            **request.recorded_environment,
         },
         seconds=outcome.seconds,
     )  # fmt: skip

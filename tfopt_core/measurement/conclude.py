@@ -29,7 +29,6 @@ from tfopt_core.statistics.results import (
 )
 from tfopt_core.statistics.runs import BASELINE, FULL, RunResult, pairs_of
 from tfopt_core.statistics.verdict import compare
-from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.outcomes import MODEL_FILE, run_folder
 from tfopt_core.workers.spawn import FELL_BACK
 from tfopt_core.workers.telemetry import seen_in_words
@@ -81,7 +80,7 @@ def conclude(groups: Groups) -> Results:
         recipe_toml=text_of(recipe),
         resolved=prepared.resolved,
         machine=request.machine.to_dict(),
-        environment={**prepared.versions, **recorded_environment(request.environment)},
+        environment={**prepared.versions, **request.recorded_environment},
         runs=tuple(runs),
         comparison=comparison,
         attribution=rows,

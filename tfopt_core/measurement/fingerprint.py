@@ -23,7 +23,6 @@ import attrs
 from tfopt_core.errors import TfoptError
 from tfopt_core.recipe.model import Recipe
 from tfopt_core.training.factory import module_file, named_workloads
-from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.request import Request
 from tfopt_core.version import __version__
 
@@ -54,7 +53,7 @@ def fingerprint(request: Request) -> dict[str, str]:
         "memory": f"{machine.memory_bytes / 2**30:.0f} GiB",
         "GPUs": ", ".join(gpu.name for gpu in machine.gpus) or "none",
     }
-    for name, value in recorded_environment(request.environment).items():
+    for name, value in request.recorded_environment.items():
         facts[f"environment variable {name}"] = value
     for stacked in (*request.plugins, *request.added):
         top = type(stacked.plugin).__module__.partition(".")[0]

@@ -19,13 +19,6 @@ from tfopt_core.lazy import keras, tf
 if TYPE_CHECKING:
     from tfopt_core.training.job import Job
 
-# The recorded variables: an allow-list, since an environment holds secrets.
-RECORDED = (
-    "CUDA_VISIBLE_DEVICES", "KERAS_BACKEND", "OMP_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS",
-    "TF_FORCE_GPU_ALLOW_GROWTH", "TF_GPU_ALLOCATOR", "TF_NUM_INTEROP_THREADS",
-    "TF_NUM_INTRAOP_THREADS", "TF_XLA_FLAGS", "XLA_FLAGS",
-)  # fmt: skip
-
 
 def check_environment(environment: Mapping[str, str]) -> None:
     """Refuse an environment that does not train with Keras 3 on TensorFlow.
@@ -127,11 +120,6 @@ def apply_in_process(options: RuntimeOptions) -> None:
             )
         elif options.gpu_memory_growth is not None:
             tf.config.experimental.set_memory_growth(gpu, options.gpu_memory_growth)
-
-
-def recorded_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that may be stored with results."""
-    return {name: environment[name] for name in RECORDED if name in environment}
 
 
 def as_tensorflow_sees(machine: Machine) -> Machine:

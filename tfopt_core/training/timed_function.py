@@ -8,13 +8,13 @@ from typing import Any, NoReturn
 
 import attrs
 
+from tfopt_core.data.batching import shapes_in_words
 from tfopt_core.data.stages import Autotune
 from tfopt_core.errors import PluginRefused
 from tfopt_core.training.build import Built, build_state
 from tfopt_core.training.clock import StepClock
 from tfopt_core.training.distributed.coordinated import Coordinated
 from tfopt_core.training.distributed.distribution import Synchronous
-from tfopt_core.training.input.sources import shapes_in_words
 from tfopt_core.training.loops.chunked import ChunkedFunction
 from tfopt_core.training.loops.graph_steps import FunctionCache, PassEnd, TracedSteps
 from tfopt_core.training.loops.report import Loop, continued

@@ -19,6 +19,12 @@ from tfopt_core.training.messages import Answer
 
 # The folder of the project's results that holds what observers wrote, and the variant of their run.
 OBSERVED = "observed"
+# The recorded variables: an allow-list, since an environment holds secrets.
+RECORDED = (
+    "CUDA_VISIBLE_DEVICES", "KERAS_BACKEND", "OMP_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS",
+    "TF_FORCE_GPU_ALLOW_GROWTH", "TF_GPU_ALLOCATOR", "TF_NUM_INTEROP_THREADS",
+    "TF_NUM_INTRAOP_THREADS", "TF_XLA_FLAGS", "XLA_FLAGS",
+)  # fmt: skip
 
 
 @attrs.frozen(kw_only=True)
@@ -53,6 +59,11 @@ class Request:
     def kept(self) -> Path:
         """The folder for what observers write, which outlives the runs' private folders."""
         return self.folder.parent.parent / OBSERVED / self.folder.name
+
+    @property
+    def recorded_environment(self) -> dict[str, str]:
+        """The variables that may be stored with results."""
+        return {name: self.environment[name] for name in RECORDED if name in self.environment}
 
     def observed(self) -> Request:
         """Return the request with the observers as the last plugins of its stack."""

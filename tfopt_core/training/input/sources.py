@@ -99,20 +99,6 @@ def first_batches(plan: DataPlan, batches: int, batch_size: int) -> DataPlan:
     )
 
 
-def shapes_in_words(batch: Any) -> str:
-    """Return the shapes of a batch's parts: `(32, 28, 28, 1), (32,)`; `(...)` where one has any
-    number of axes."""
-    shapes = []
-    for part in tf.nest.flatten(batch):
-        shape = getattr(part, "shape", ())
-        if getattr(shape, "rank", 0) is None:
-            shapes.append("(...)")
-            continue
-        sizes = ", ".join("?" if size is None else str(size) for size in shape)
-        shapes.append(f"({sizes}{',' if len(shape) == 1 else ''})")
-    return ", ".join(shapes)
-
-
 def batches_counted(own: int | None, plan: DataPlan) -> int | None:
     """Return how many batches Keras should count in the data of a plan, as for `counted_as`.
 

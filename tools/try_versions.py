@@ -133,8 +133,8 @@ def render(results: Sequence[Tried]) -> str:
         lines.append(f"| {' | '.join((*tried.versions, *map(str, tried.counts), measured))} |")
     for tried in results:
         tensorflow, keras, *_ = tried.versions
-        lines += ["", f"TensorFlow {tensorflow} with Keras {keras} "
-                  + ("lacks:" if tried.missing else "has everything.")]  # fmt: skip
+        has = "lacks:" if tried.missing else "has all private members that tfopt uses."
+        lines += ["", f"TensorFlow {tensorflow} with Keras {keras} {has}"]
         lines += ["", *(f"- {sentence}" for sentence in tried.missing)] if tried.missing else []
     return "\n".join(lines)
 

@@ -48,7 +48,7 @@ PLAN = "looking at {script} and trying what it proposes for about a minute, then
 )  # fmt: skip
 @click.option(
     "--max-steps", type=click.IntRange(min=1), metavar="N",
-    help="Cut each fit of a script to N steps, for a quick look.",
+    help="Cut each fit, or a loop of the script's own, to N steps, for a quick look.",
 )  # fmt: skip
 @click.option(
     "--fit", type=click.IntRange(min=1), metavar="N",
@@ -57,7 +57,7 @@ PLAN = "looking at {script} and trying what it proposes for about a minute, then
 @shared.write_option
 @click.option(
     "--measure-anyway", is_flag=True,
-    help="Measure the plugin that came out best of all even where none seems to save time.",
+    help="If no plugin seems to save time, measure the one that came out best.",
 )  # fmt: skip
 @click.option(
     "--full", is_flag=True,
@@ -104,10 +104,10 @@ def apply(
     is an unchanged Keras script: train.py, or with -m a module, package.train. tfopt looks at it
     and tries plugins for about a minute, writes the recipe train.tfopt.toml and measures it. Recipe
     and verdict are about plugins that train exactly the same, up to the order of examples; what
-    lower precision adds is measured too, and stands in the recipe as comments. Only where none of
-    them helps are others measured, and the answer says so. If no plugin seems to save time, it
-    prints what limits a step and what each plugin did, and ends with status 0. Arguments after --
-    are the script's own. Workload, script and plugins are executed.
+    lower precision adds is measured too; its plugins are comments in the recipe. If no exact plugin
+    helps, lower precision and the like are measured alone, and the answer says so. If no plugin
+    seems to save time, it prints what limits a step and what each plugin did, and ends with status
+    0. Arguments after -- are the script's own. Workload, script and plugins are executed.
     """
     from tfopt_core.diagnosis.draft import NothingToMeasure
     from tfopt_core.report.diagnosis import render_nothing_in_full

@@ -45,7 +45,7 @@ HELP_STYLES = {
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, "--version", "-V", message="tfopt %(version)s")
 def cli() -> None:
-    """Stack optimizations of TensorFlow training, and measure what each gains on this machine.
+    """Combine optimizations of TensorFlow training, and measure what they gain on this machine.
 
     A recipe names a workload and the plugins to stack. `tfopt apply quickstart` trains a small
     model without and with a stack, repeatedly, and says what was gained and how sure that is.

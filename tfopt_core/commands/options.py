@@ -68,7 +68,7 @@ write_option = _path_option(
 )  # fmt: skip
 verbose_option: Decorator = click.option(
     "--verbose", "-v", is_flag=True,
-    help="Print all of it: figures, effects, warnings, advice; the answer in ten lines otherwise.",
+    help="Print all figures, effects, warnings and advice, not only an answer of ten lines.",
 )  # fmt: skip
 debug_option: Decorator = click.option(
     "--debug", is_flag=True, help="Show tracebacks, and TensorFlow's messages when it starts."

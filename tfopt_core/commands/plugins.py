@@ -36,7 +36,7 @@ def plugins(context: click.Context, files: ReportFiles) -> None:
 @shared.report_option()
 @shared.debug_option
 def show(name: str, files: ReportFiles, debug: bool) -> None:
-    """Show the card and the settings of the plugin NAME."""
+    """Show the description and the settings of the plugin NAME."""
     from tfopt_core.report.listing import render_card
 
     info = _described(name)
@@ -78,7 +78,7 @@ def check(name: str, target: str | None, overrides: tuple[str, ...], debug: bool
 )
 @shared.debug_option
 def new(name: str, into: Path | None, debug: bool) -> None:
-    """Write a distribution with a working plugin NAME, to be changed."""
+    """Write a Python package with a working plugin NAME, to be changed."""
     from tfopt_core.commands.scaffold import check_name, write_distribution
     from tfopt_core.hooks.installed.discovery import registrations
 

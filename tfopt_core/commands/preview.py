@@ -26,8 +26,8 @@ def init(**options: Any) -> None:
     file.py:callable).
 
     It is the first look of `tfopt apply train.py`, without measuring: TARGET is trained for some
-    seconds, and each plugin that is proposed is tried. Plugins that change more than the order of
-    the examples stand in the recipe as comments. Arguments after -- are the script's own. If no
+    seconds, and each plugin that is proposed is tried. Plugins that round differently and seem
+    to save time stand in the recipe as comments. Arguments after -- are the script's own. If no
     plugin seems to save time, it prints what limits a step, and writes nothing.
     """
     from tfopt_core.commands.first_contact import look_alone
@@ -88,7 +88,7 @@ def diagnose(
     """Show how a step of RECIPE divides into input, dispatch and compute, and the possible gains.
 
     Takes under a minute and needs no profiler. The baseline is diagnosed: the workload without the
-    recipe's plugins. A recipe without plugins will do, and so will a script, train.py. Installed
+    recipe's plugins. RECIPE needs no plugins, and may be a script, train.py. Installed
     plugins propose their settings.
     """
     import attrs

@@ -100,7 +100,7 @@ def completion(context: click.Context, shell: str) -> None:
     """Print the script by which SHELL completes tfopt's commands.
 
     It completes commands, options, and the names of recipes and plugins. For bash, add to
-    ~/.bashrc: eval "$(tfopt completion bash)". For zsh, in ~/.zshrc behind compinit: eval "$(tfopt
+    ~/.bashrc: eval "$(tfopt completion bash)". For zsh, in ~/.zshrc after compinit: eval "$(tfopt
     completion zsh)". For fish: tfopt completion fish > ~/.config/fish/completions/tfopt.fish
     """
     found = get_completion_class(shell)

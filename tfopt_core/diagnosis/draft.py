@@ -25,7 +25,7 @@ NOTHING_EXACT = (
     "exact, and stands in the recipe as comments: take the # off to train with it"
 )
 ADDED = "It is not exact, so it is left to you: take the # off to train with it."
-ADDED_SETTING = "not exact; set it so to train with it"
+ADDED_SETTING = "not exact; replaces the line above"
 NOT_HOPEFUL = (
     "By the first steps none of the plugins that were tried saves time; the one that came out best "
     "is measured, as --measure-anyway asks."

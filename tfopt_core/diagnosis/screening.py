@@ -314,8 +314,8 @@ def _why_not(tried: Tried, before: Estimate | None, least: float) -> str:
     saved = (before.step_seconds - now.step_seconds) * now.steps
     if saved < LEAST_SAVED_SECONDS:
         return (
-            f"steps are faster with it, which saves about {saved:.2g} s of a training: start-up "
-            "times differ by more"
+            f"steps are faster with it, but that saves only about {saved:.2g} s of a training, "
+            "less than start-up times vary by"
         )
     if now.seconds > before.seconds:
         return (

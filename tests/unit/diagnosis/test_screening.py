@@ -47,7 +47,7 @@ def test_a_plugin_that_saves_less_than_starts_differ_by_is_left_out():
     faster = Estimate(0.007, 2.0, steps=40)
     stays = screen(draft("a", "b"), attempt({("a",): about(8), ("a", "b"): faster}))
     assert names(stays) == ["a"]
-    assert "saves about 0.04 s of a training" in stays.left_out[0].reason
+    assert "saves only about 0.04 s of a training" in stays.left_out[0].reason
 
 
 def test_a_plugin_that_the_script_cannot_take_is_left_out_without_a_place_in_a_recipe():

@@ -8,7 +8,7 @@ import pytest
 from support.pages import PAGES, ROOT, page_id, text_of
 from support.tools import load_file, load_tool
 
-from tfopt_core.training.runtime import RECORDED
+from tfopt_core.trials.request import RECORDED
 
 
 def test_pages_are_what_the_tool_renders():

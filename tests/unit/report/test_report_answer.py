@@ -106,7 +106,7 @@ def test_the_words_of_an_answer_follow_what_is_known_of_the_quality():
 @pytest.mark.parametrize(
     ("verdict", "ending"),
     [
-        (MemoryVerdict.NO_DIFFERENCE, "(no measurable difference)"),
+        (MemoryVerdict.NO_DIFFERENCE, "(about the same)"),
         (MemoryVerdict.INCONCLUSIVE, "(not settled)"),
         (MemoryVerdict.HEAVIER, "GiB"),
     ],

@@ -69,7 +69,7 @@ def test_the_page_says_who_was_measured_and_against_what():
     assert "TensorFlow 2.21.0, Keras 3.12.0" in text
     assert "stock fit on arrays in memory" in text
     assert "XLA off" in text
-    assert "mean of 4 runs; the verdict is decided by its interval alone" in text
+    assert "mean of 4 runs; the verdict on time comes from the pairs" in text
     machine = {"cpu_model": "EPYC", "cpu_count": 1, "gpus": [{"name": "H100"}] * 2}
     assert machine_in_words(machine) == "EPYC, 1 CPU, 2 x H100"
     assert machine_in_words({}) == "unknown CPU, no GPU"

@@ -45,7 +45,7 @@ NOT_SHOWN = {
     Verdict.NONE: "no verdict",
 }
 MEMORY_NOT_SHOWN = {
-    MemoryVerdict.NO_DIFFERENCE: "no measurable difference in peak memory",
+    MemoryVerdict.NO_DIFFERENCE: "about the same peak memory",
     MemoryVerdict.WORSE: "less peak memory, but the model is worse",
     MemoryVerdict.QUALITY_OPEN: "less peak memory, but whether the model is as good is not known",
     MemoryVerdict.INCONCLUSIVE: "not settled",
@@ -209,7 +209,7 @@ def _memory(results: Results) -> Iterator[tuple[str, str]]:
     for row in memory_rows(results)[-1:]:
         told = [row.gain, "not settled"] if verdict is MemoryVerdict.INCONCLUSIVE else [row.gain]
         if verdict is MemoryVerdict.NO_DIFFERENCE:
-            told = ["no measurable difference"]
+            told = ["about the same"]
         change = ", ".join(filter(None, told))
         yield "memory", f"{row.baseline} -> {row.optimized}" + (f" ({change})" if change else "")
 

@@ -108,7 +108,7 @@ def _caption(results: Results) -> str:
     before, after = (len(results.of_variant(variant)) for variant in (BASELINE, FULL))
     alike = units.counted(before, "run")
     runs = alike if before == after else f"{before} and {after} runs"
-    caption = f"Each row is the mean of {runs}; the verdict is decided by its interval alone."
+    caption = f"Each row is the mean of {runs}; the verdict on time comes from the pairs."
     if results.comparison.kind is ComparisonKind.STEADY:
         caption += " Runs were cut short: the totals are projected."
     if results.comparison.kind is ComparisonKind.STEPS:

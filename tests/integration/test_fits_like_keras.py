@@ -531,6 +531,20 @@ KINDS = {
             model.steps_per_execution = steps
             fit(f"{steps} 2", model, x, y, batch_size=8, epochs=2)
     """,
+    "steps a call that a script sets before and after Keras traces anew": """
+        model, data = network(steps_per_execution=2), slices((x, y)).batch(8).unbatch().batch(8)
+        forces = lambda *_: model.make_train_function(force=True)
+        forces = keras.callbacks.LambdaCallback(on_train_end=forces)
+        for number, steps, rest in ((1, 2, [acts, forces]), (2, 1, [acts]), (3, 2, [])):
+            model.steps_per_execution = steps
+            fit(f"fit {number}", model, data, epochs=2, callbacks=rest)
+    """,
+    "steps a call that a callback sets before the first one": """
+        model, data = network(steps_per_execution=3), slices((x, y)).batch(8).unbatch().batch(8)
+        sets = lambda *_: setattr(model, "steps_per_execution", 1)
+        sets = keras.callbacks.LambdaCallback(on_train_begin=sets)
+        fit("fit", model, data, epochs=3, callbacks=[sets])
+    """,
     "a function that reads the data between fits and in one": """
         data = slices((x, y)).map(lambda a, b: (a * 2, b)).shuffle(43, seed=1).batch(8)
         weighed = tf.function(lambda data: data.reduce(

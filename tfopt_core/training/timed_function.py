@@ -154,11 +154,8 @@ class TimedFunction:
             vars(model).pop(name, None)
         vars(model).update(self._own)
         self._restore_steps()
-        self.of_stack = None
-        model.train_function = self._own_function
-        if was_reset:
-            model.train_function = None
-        elif self.shared_functions is not None:
+        self.of_stack, model.train_function = None, None if was_reset else self._own_function
+        if not was_reset and self.shared_functions is not None:
             model.train_function = cache.left = self._outside_the_loop(1)
         if self.distribution is not None:
             self.distribution.uninstall()
@@ -237,11 +234,11 @@ class TimedFunction:
         :raises PluginRefused: by name, if not.
         """
         model, looped = self.built.model, isinstance(before.function, TrainFunction)
-        own = (self._own_steps, bool(model.run_eagerly))
-        self._functions.own = steps, eagerly = self._functions.own or own
-        if function is not None and steps != own[0]:
+        cache, eagerly = self._functions, bool(model.run_eagerly)
+        cache.eagerly = eagerly if cache.eagerly is None else cache.eagerly
+        if function is not None and cache.own_steps - {self._own_steps}:
             self._refuse(OTHER_FUNCTION.format("steps_per_execution"), before)
-        if eagerly != own[1] and (function is not None or looped):
+        if eagerly != cache.eagerly and (function is not None or looped):
             self._refuse(OTHER_FUNCTION.format("run_eagerly"), before)
         if looped and type(function) is not type(before.function) and step_draws(model):
             self._refuse(OTHER_DRAWS, before)
@@ -249,7 +246,8 @@ class TimedFunction:
     def _refuse(self, why: str, before: FunctionCache) -> NoReturn:
         """Refuse this fit, and leave the functions to the next one as they were."""
         cache, of_loop = self._functions, isinstance(before.function, TrainFunction)
-        cache.function, cache.key, cache.own = before.function, before.key, before.own
+        cache.function, cache.key = before.function, before.key
+        cache.own_steps, cache.eagerly = before.own_steps, before.eagerly
         cache.traced = before.traced if of_loop else None  # a loop has made steps of its own
         raise named_by_loop(self.built, PluginRefused(why))
 
@@ -264,11 +262,15 @@ class TimedFunction:
 
         def train_function(iterator: Any) -> Any:
             nonlocal called
-            if not called and first:
-                build_state(self.built, set(_REPLACED) - self._own.keys())
-            elif not called and again and (why := why_as_traced(self.built.model)):
-                self._refuse(OTHER_TRACE.format(why), before)
-            called = True
+            if not called:
+                called, steps = True, self.built.model.steps_per_execution
+                if self.of_stack is not None and steps != self._own_steps:  # set by a callback
+                    self._refuse(OTHER_FUNCTION.format("steps_per_execution"), before)
+                if first:
+                    build_state(self.built, set(_REPLACED) - self._own.keys())
+                elif again and (why := why_as_traced(self.built.model)):
+                    self._refuse(OTHER_TRACE.format(why), before)
+                self._functions.own_steps |= {steps}
             try:
                 return function(iterator)
             except PluginRefused as refusal:

@@ -211,8 +211,8 @@ class FunctionCache:
     :param function: the train function.
     :param key: the settings that it was made for.
     :param traced: the steps that loops other than Keras' own call.
-    :param own: the steps of a call of Keras' own loop when these were made, and whether it ran
-        eagerly.
+    :param own_steps: the steps a call of the fits that have called these; Keras traces by them.
+    :param eagerly: whether Keras' own loop ran eagerly when these were made.
     :param left: what the last fit left as `model.train_function`; None before the first one. If
         the model has another one, the script has reset it, to have its step traced anew.
     :param of_keras: whether Keras' own loop had made steps before the first fit, by
@@ -222,14 +222,15 @@ class FunctionCache:
     function: Any = None
     key: tuple[Any, ...] = ()
     traced: TracedSteps | None = None
-    own: tuple[int, bool] | None = None
+    own_steps: frozenset[int] = frozenset()
+    eagerly: bool | None = None
     left: Any = None
     of_keras: bool = False
 
     def forget(self) -> None:
         """Have the next fit make its own."""
         self.function, self.key, self.traced, self.left = None, (), None, None
-        self.own = None
+        self.own_steps, self.eagerly = frozenset(), None
 
 
 @attrs.define(eq=False)

@@ -88,7 +88,7 @@ def test_the_words_of_an_answer_follow_what_is_known_of_the_quality():
     for quality, words in (
         (certified, "1.25x faster, same training"),
         (make_quality(), "1.25x faster, as good"),
-        (None, "whether the model is as good is not known"),
+        (None, "1.25x faster, quality not established"),
     ):
         assert words in headline(make_results(comparison=make_comparison(quality=quality)))
     steps = make_comparison(kind=ComparisonKind.STEPS, verdict=Verdict.STEPS_FASTER)
@@ -107,7 +107,7 @@ def test_the_words_of_an_answer_follow_what_is_known_of_the_quality():
     ("verdict", "ending"),
     [
         (MemoryVerdict.NO_DIFFERENCE, "(about the same)"),
-        (MemoryVerdict.INCONCLUSIVE, "(not settled)"),
+        (MemoryVerdict.INCONCLUSIVE, "(inconclusive)"),
         (MemoryVerdict.HEAVIER, "GiB"),
     ],
 )

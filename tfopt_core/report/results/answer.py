@@ -32,23 +32,13 @@ LINE, REASON = 68, 136
 DISPENSABLE = ("note", "memory", "quality")
 # What is cut to a line if there are still more.
 SHORTENED = ("next", "why", "replay")
-GOOD = {QualityVerdict.CERTIFIED: "same training", QualityVerdict.NOT_WORSE: "as good"}
-NOT_SHOWN = {
-    Verdict.NO_DIFFERENCE: "no measurable difference",
-    Verdict.INCONCLUSIVE: "not settled",
-    Verdict.UNLIKE: "another training, so times say nothing",
-    Verdict.NOT_APPLIED: "no plugin took effect",
-    Verdict.SUSPICIOUS: "the timings look copied, not measured",
-    Verdict.FITS: "it fits into memory, and the baseline does not",
-    Verdict.DOES_NOT_FIT: "it does not fit into memory",
-    Verdict.VOID: "no verdict",
-    Verdict.NONE: "no verdict",
-}
-MEMORY_NOT_SHOWN = {
+GOOD = {QualityVerdict.CERTIFIED: ", same training", QualityVerdict.NOT_WORSE: ", as good"}
+NO_SPEEDUP = (Verdict.NO_DIFFERENCE, Verdict.INCONCLUSIVE)
+NO_LESS_MEMORY = {
     MemoryVerdict.NO_DIFFERENCE: "about the same peak memory",
-    MemoryVerdict.WORSE: "less peak memory, but the model is worse",
-    MemoryVerdict.QUALITY_OPEN: "less peak memory, but whether the model is as good is not known",
-    MemoryVerdict.INCONCLUSIVE: "not settled",
+    MemoryVerdict.WORSE: "less peak memory but worse",
+    MemoryVerdict.QUALITY_OPEN: "less peak memory, quality not established",
+    MemoryVerdict.INCONCLUSIVE: "inconclusive",
     MemoryVerdict.NONE: "no verdict",
 }
 GAINS = (Verdict.FASTER, Verdict.STEPS_FASTER, Verdict.FITS)
@@ -110,10 +100,10 @@ def headline(results: Results) -> str:
     if memory is not None:
         share = units.percent_text(abs(1 - memory.ratio)).lstrip("+")
         less = {MemoryVerdict.LIGHTER: "less", MemoryVerdict.HEAVIER: "more"}.get(memory.verdict)
-        return f"{share} {less} peak memory" if less else MEMORY_NOT_SHOWN[memory.verdict]
+        return f"{share} {less} peak memory" if less else NO_LESS_MEMORY[memory.verdict]
     verdict, speedup = comparison.verdict, comparison.speedup
-    if speedup is None or verdict in NOT_SHOWN:
-        return NOT_SHOWN.get(verdict, verdict.label)
+    if speedup is None or not verdict.comparable or verdict in NO_SPEEDUP:
+        return verdict.label
     what = "steps " if comparison.kind is ComparisonKind.STEPS else ""
     if verdict in (Verdict.SLOWER, Verdict.STEPS_SLOWER):
         return f"{what}{units.ratio_text(1 / speedup)} slower"
@@ -122,9 +112,9 @@ def headline(results: Results) -> str:
     quality = comparison.quality
     good = "" if quality is None else GOOD.get(quality.verdict, "")
     if verdict is Verdict.WORSE:
-        good = "but the model is worse"
-    good = good or "but whether the model is as good is not known"
-    return f"{what}{units.ratio_text(speedup)} faster, {good}"
+        good = " but worse"
+    good = good or ", quality not established"
+    return f"{what}{units.ratio_text(speedup)} faster{good}"
 
 
 def answer_lines(results: Results, target: str | None = None) -> dict[str, str]:
@@ -207,7 +197,7 @@ def _memory(results: Results) -> Iterator[tuple[str, str]]:
     judged = results.comparison.judged_memory
     verdict = None if judged is None else judged.verdict
     for row in memory_rows(results)[-1:]:
-        told = [row.gain, "not settled"] if verdict is MemoryVerdict.INCONCLUSIVE else [row.gain]
+        told = [row.gain, "inconclusive"] if verdict is MemoryVerdict.INCONCLUSIVE else [row.gain]
         if verdict is MemoryVerdict.NO_DIFFERENCE:
             told = ["about the same"]
         change = ", ".join(filter(None, told))

@@ -31,7 +31,7 @@ def leave_out_stopped(nanoseconds: int) -> None:
     _stopped_ns += nanoseconds
 
 
-# A block is long enough for the clock (docs/guide/measuring.md, "What is timed").
+# A block is long enough for the clock.
 BLOCK_STEPS = 10
 BLOCK_NANOSECONDS = 20_000_000
 # A block of slow steps may have fewer: turns end with blocks. So the first call of an epoch is a

@@ -27,8 +27,8 @@ On two cores of an AMD EPYC, beside other work, eight rounds:
     generator          training  6.84x (6.12-7.64)     76% (70%-83%)
     generator          epoch     15.93x (13.08-19.40)  105% (91%-120%)
 
-A whole training falls short where it is short: the stack also builds the frozen network and computes
-its features once. With that time added ("made ready") it reaches 131% (108%-159%).
+A short training falls short as a whole: the stack also builds the frozen network and computes its
+features once. With that time added ("made ready") it reaches 131% (108%-159%).
 """
 
 from __future__ import annotations

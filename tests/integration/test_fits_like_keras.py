@@ -37,7 +37,8 @@ random = np.random.default_rng(0)
 x = random.normal(size=(43, 6)).astype("float32")
 y = (x.sum(1) > 0).astype("float32")
 slices = tf.data.Dataset.from_tensor_slices
-acts = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: logs["loss"])
+calling = keras.callbacks.LambdaCallback
+acts = calling(on_train_batch_end=lambda batch, logs: logs["loss"])
 
 def network(optimizer="adam", **compiled):
     layers = [keras.layers.Dense(4, activation="relu", name="first"), keras.layers.Dense(1)]
@@ -55,10 +56,9 @@ def generator():
 """
 KINDS = {
     "a cache behind a shuffle that is read in part": """
-        rest = [keras.callbacks.LambdaCallback(on_test_end=lambda *_: time.sleep(0.2))]
+        rest = [calling(on_test_end=lambda *_: time.sleep(0.2))]
         val = slices((x[:13], y[:13])).shuffle(9, seed=3).batch(5).cache()
-        checked = {"validation_data": val, "validation_steps": 2}
-        fit("fit", network(), x, y, epochs=3, callbacks=rest, **checked)
+        fit("fit", network(), x, y, epochs=3, callbacks=rest, validation_data=val, validation_steps=2)
     """,
     "features, and then other data from a cache before them": """
         model, data = network(), slices((x, y)).shuffle(43, seed=1).cache().batch(8)
@@ -193,11 +193,10 @@ KINDS = {
     "frozen by a callback of a later fit": """
         def freeze(logs):
             model.get_layer("first").trainable = False
-        freeze = keras.callbacks.LambdaCallback(on_train_begin=freeze)
         for first in ({"callbacks": [acts]}, {"steps_per_epoch": 1}):
             model, data = network(), slices((x, y)).batch(8)
             fit("fit 1", model, data.repeat(), **{"steps_per_epoch": 3, **first})
-            fit("fit 2", model, data, epochs=2, callbacks=[freeze])
+            fit("fit 2", model, data, epochs=2, callbacks=[calling(on_train_begin=freeze)])
     """,
     "data that cannot be read on": """
         def broken(batches):
@@ -249,28 +248,23 @@ KINDS = {
         fit("fit 8", model, five, epochs=2)
     """,
     "a fit in a callback, with steps a call of the script's own": """
-        class Fits(keras.callbacks.Callback):
-            def on_epoch_end(self, epoch, logs=None):
-                if epoch == 0:
-                    self.model.fit(x[:12], y[:12], batch_size=4, verbose=0, shuffle=False)
+        def fits(epoch, logs):
+            epoch or model.fit(x[:12], y[:12], batch_size=4, verbose=0, shuffle=False)
         for steps in (1, 2, 5):
             model = network(steps_per_execution=steps, jit_compile=False)
-            fit(f"fit {steps}", model, x, y, batch_size=4, epochs=2, callbacks=[Fits()])
+            rest = [calling(on_epoch_end=fits)]
+            fit(f"fit {steps}", model, x, y, batch_size=4, epochs=2, callbacks=rest)
             fit(f"again {steps}", model, x, y, batch_size=4)
     """,
     "steps a call that a callback sets": """
-        class Sets(keras.callbacks.Callback):
-            def on_train_end(self, logs=None):
-                self.model.compile("sgd", "mse", steps_per_execution=5)
-        class Counts(keras.callbacks.Callback):
-            def on_epoch_end(self, epoch, logs=None):
-                self.model.steps_per_execution = 2
-            def on_train_batch_end(self, batch, logs=None):
-                note("batch", batch)
+        sets = calling(on_train_end=lambda _: model.compile("sgd", "mse", steps_per_execution=5))
+        counts = calling(
+            on_epoch_end=lambda *_: setattr(model, "steps_per_execution", 2),
+            on_train_batch_end=lambda batch, logs: note("batch", batch))
         model = network(jit_compile=False)
-        fit("fit 1", model, x, y, batch_size=8, callbacks=[Sets()])
+        fit("fit 1", model, x, y, batch_size=8, callbacks=[sets])
         note("steps", model.steps_per_execution)
-        fit("fit 2", model, x, y, batch_size=8, callbacks=[Counts()])
+        fit("fit 2", model, x, y, batch_size=8, callbacks=[counts])
         note("steps", model.steps_per_execution)
     """,
     "run eagerly behind a fit, compiled again or not": """
@@ -290,9 +284,8 @@ KINDS = {
             model.compile("sgd", "mse")
             fit(f"arrays {size}", model, x, y, batch_size=size, epochs=2)
             fit(f"data set {size}", model, slices((x, y)).batch(8).unbatch().batch(8), epochs=2)
-        inner = keras.callbacks.LambdaCallback(
-            on_epoch_end=lambda epoch, logs: epoch or model.fit(x[:16], y[:16], verbose=0))
-        fit("inner", model, x, y, batch_size=8, epochs=2, callbacks=[inner])
+        inner = lambda epoch, logs: epoch or model.fit(x[:16], y[:16], verbose=0)
+        fit("inner", model, x, y, batch_size=8, epochs=2, callbacks=[calling(on_epoch_end=inner)])
     """,
     "a strategy of the script's own, over a shuffle that is read before": """
         with tf.distribute.MirroredStrategy(["/cpu:0"]).scope():
@@ -333,8 +326,8 @@ KINDS = {
         def freeze(epoch, logs):
             model.get_layer("first").trainable = False
             model.make_train_function(force=True)
-        freeze = keras.callbacks.LambdaCallback(on_epoch_end=freeze)
-        fit("fit", model, x, y, batch_size=4, epochs=4, steps_per_epoch=3, callbacks=[freeze])
+        rest = [calling(on_epoch_end=freeze)]
+        fit("fit", model, x, y, batch_size=4, epochs=4, steps_per_epoch=3, callbacks=rest)
     """,
     "one data set in several fits": """
         model = network("sgd")
@@ -378,8 +371,7 @@ KINDS = {
             if first:
                 note("before", model.evaluate(data, verbose=0))
             look = lambda epoch, logs: note("look", model.predict(data, verbose=0))
-            look = keras.callbacks.LambdaCallback(on_epoch_end=look)
-            fit("fit 1", model, data, epochs=2, callbacks=[look])
+            fit("fit 1", model, data, epochs=2, callbacks=[calling(on_epoch_end=look)])
             note("between", model.predict(data, verbose=0))
             fit("fit 2", model, data)
     """,
@@ -453,8 +445,7 @@ KINDS = {
         def fail(batch, logs):
             raise TypeError("no rate to set")
         model = network()
-        fit("fit 1", model, x, y, callbacks=[keras.callbacks.LambdaCallback(
-            on_train_batch_begin=fail)])
+        fit("fit 1", model, x, y, callbacks=[calling(on_train_batch_begin=fail)])
         model.get_layer("first").trainable = False
         fit("fit 2", model, x, y, shuffle=False)
     """,
@@ -468,8 +459,7 @@ KINDS = {
         for when in ("on_epoch_begin", "on_epoch_end"):
             data = Rows()
             turn = lambda epoch, logs: setattr(data, "order", data.order[::-1])
-            turn = keras.callbacks.LambdaCallback(**{when: turn})
-            fit(when, network(), data, epochs=2, shuffle=False, callbacks=[turn])
+            fit(when, network(), data, epochs=2, shuffle=False, callbacks=[calling(**{when: turn})])
     """,
     "frozen weights that a callback changes": """
         model = nested(keras.layers.Dense(5), keras.layers.Dense(4))
@@ -478,8 +468,8 @@ KINDS = {
         model.compile("adam", "mse")
         def change(epoch, logs):
             base.set_weights([weight * 1.5 for weight in base.get_weights()])
-        change = keras.callbacks.LambdaCallback(on_epoch_end=change)
-        fit("fit", model, slices((x, y)).batch(8), epochs=3, callbacks=[change])
+        rest = [calling(on_epoch_end=change)]
+        fit("fit", model, slices((x, y)).batch(8), epochs=3, callbacks=rest)
     """,
     "a look-up table that a callback fills": """
         table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.float32, 0.5)
@@ -488,8 +478,7 @@ KINDS = {
             return tf.ensure_shape(a * factor, [6]), b
         data = slices((x, y)).map(weigh).batch(8)
         fill = lambda epoch, logs: table.insert(tf.constant([epoch], tf.int64), [2.0])
-        fill = keras.callbacks.LambdaCallback(on_epoch_end=fill)
-        fit("fit", network(), data, epochs=3, callbacks=[fill])
+        fit("fit", network(), data, epochs=3, callbacks=[calling(on_epoch_end=fill)])
     """,
     "data of unknown rank": """
         unknown = lambda a, b: (tf.py_function(lambda a: a * 2, [a], tf.float32), b)
@@ -533,8 +522,7 @@ KINDS = {
     """,
     "steps a call that a script sets before and after Keras traces anew": """
         model, data = network(steps_per_execution=2), slices((x, y)).batch(8).unbatch().batch(8)
-        forces = lambda *_: model.make_train_function(force=True)
-        forces = keras.callbacks.LambdaCallback(on_train_end=forces)
+        forces = calling(on_train_end=lambda *_: model.make_train_function(force=True))
         for number, steps, rest in ((1, 2, [acts, forces]), (2, 1, [acts]), (3, 2, [])):
             model.steps_per_execution = steps
             fit(f"fit {number}", model, data, epochs=2, callbacks=rest)
@@ -542,8 +530,7 @@ KINDS = {
     "steps a call that a callback sets before the first one": """
         model, data = network(steps_per_execution=3), slices((x, y)).batch(8).unbatch().batch(8)
         sets = lambda *_: setattr(model, "steps_per_execution", 1)
-        sets = keras.callbacks.LambdaCallback(on_train_begin=sets)
-        fit("fit", model, data, epochs=3, callbacks=[sets])
+        fit("fit", model, data, epochs=3, callbacks=[calling(on_train_begin=sets)])
     """,
     "a function that reads the data between fits and in one": """
         data = slices((x, y)).map(lambda a, b: (a * 2, b)).shuffle(43, seed=1).batch(8)
@@ -554,10 +541,9 @@ KINDS = {
         note("between", [float(weighed(data)) for _ in range(2)])
         fit("fit 2", model, data, epochs=2, validation_data=data)
         look = lambda epoch, logs: note("in a fit", float(weighed(data)))
-        look = keras.callbacks.LambdaCallback(on_epoch_end=look)
-        fit("fit 3", model, data, epochs=2, callbacks=[look])
+        fit("fit 3", model, data, epochs=2, callbacks=[calling(on_epoch_end=look)])
         data = slices((x, y)).map(lambda a, b: (a * 2, b)).shuffle(43, seed=1).batch(8)
-        fit("fit 4", model, data, epochs=2, callbacks=[look])
+        fit("fit 4", model, data, epochs=2, callbacks=[calling(on_epoch_end=look)])
     """,
     "a session that is cleared between two fits": """
         model = network()
@@ -641,7 +627,7 @@ KINDS = {
         fit("fit 3", model, x, y, shuffle=False, callbacks=[acts])
     """,
     "what only a prefetch reads at the end of data": """
-        rest = [keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: time.sleep(0.2))]
+        rest = [calling(on_epoch_end=lambda *_: time.sleep(0.2))]
         draws = tf.random.Generator.from_seed(3)
         cached = slices((x, y)).map(lambda a, b: (a * draws.uniform(()), b)).cache()
         fit("fit 1", network("sgd"), cached.batch(8, drop_remainder=True), epochs=3, callbacks=rest)
@@ -758,7 +744,7 @@ def test_a_fit_that_was_refused_leaves_the_next_one_as_in_plain_keras(loop):
     fits = """
         def freeze(logs=None):
             model.get_layer("first").trainable = False
-        freezes = keras.callbacks.LambdaCallback(on_train_begin=freeze)
+        freezes = calling(on_train_begin=freeze)
         model = network()
         fit("fit 1", model, x, y, shuffle=False, callbacks=[acts])
         {refused}

@@ -56,9 +56,10 @@ def generator():
 """
 KINDS = {
     "a cache behind a shuffle that is read in part": """
-        rest = [calling(on_test_end=lambda *_: time.sleep(0.2))]
+        naps = calling(on_test_end=lambda *_: time.sleep(0.2))
+        rest = {"callbacks": [naps], "validation_steps": 2}
         val = slices((x[:13], y[:13])).shuffle(9, seed=3).batch(5).cache()
-        fit("fit", network(), x, y, epochs=3, callbacks=rest, validation_data=val, validation_steps=2)
+        fit("fit", network(), x, y, epochs=3, validation_data=val, **rest)
     """,
     "features, and then other data from a cache before them": """
         model, data = network(), slices((x, y)).shuffle(43, seed=1).cache().batch(8)
@@ -322,12 +323,11 @@ KINDS = {
         fit("fit 7", model, mapped, epochs=2)
     """,
     "frozen and traced anew by a callback within a pass over the data": """
-        model = network()
+        model, rest = network(), {"epochs": 4, "steps_per_epoch": 3}
         def freeze(epoch, logs):
             model.get_layer("first").trainable = False
             model.make_train_function(force=True)
-        rest = [calling(on_epoch_end=freeze)]
-        fit("fit", model, x, y, batch_size=4, epochs=4, steps_per_epoch=3, callbacks=rest)
+        fit("fit", model, x, y, batch_size=4, callbacks=[calling(on_epoch_end=freeze)], **rest)
     """,
     "one data set in several fits": """
         model = network("sgd")

@@ -104,8 +104,8 @@ def apply(
     is an unchanged Keras script: train.py, or with -m a module, package.train. tfopt looks at it
     and tries plugins for about a minute, writes the recipe train.tfopt.toml and measures it. Recipe
     and verdict are about plugins that train exactly the same, up to the order of examples; what
-    lower precision adds is measured too; its plugins are comments in the recipe. If no exact plugin
-    helps, lower precision and the like are measured alone, and the answer says so. If no plugin
+    lower precision adds is measured too; its plugins are comments in the recipe. If no plugin of
+    that kind helps, the recipe has lower precision and the like, and the answer says so. If nothing
     seems to save time, it prints what limits a step and what each plugin did, and ends with status
     0. Arguments after -- are the script's own. Workload, script and plugins are executed.
     """
@@ -215,12 +215,11 @@ def _first_contact(
 
     console.print(words(PLAN.format(script=spec.label), "dim"))
     found, path = look_at(options, spec, limits, console), written_recipe(options, spec)
-    if found.measured is None:
+    if found.tried is None:
         return found.nothing(options.target)
     request, folder = make_request(
-        str(path), options.overrides,
-        compares=bool(found.stack),  # with nothing exact it is a recipe of comments
-        save_to=options.save_to, debug=options.debug,
+        str(path), options.overrides, compares=True, save_to=options.save_to,
+        debug=options.debug,
     )  # fmt: skip
     prepared, request, extended = prepared_for(found, request, path)
     results = _run(

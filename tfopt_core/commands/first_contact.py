@@ -90,7 +90,7 @@ def look_alone(options: ApplyOptions, console: Console) -> tuple[Draft, Path] | 
     plan = f"looking at {spec.label} for up to 30 s, then trying what it proposes"
     console.print(words(plan, "dim"))
     found = look_at(options, spec, Limits(), console)
-    if found.measured is None:
+    if found.tried is None:
         return found.nothing(options.target)
     return found, written_recipe(options, spec)
 
@@ -141,7 +141,7 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, console: 
                 ),
                 measure_anyway=options.measure_anyway,
             )  # fmt: skip
-    if found.measured is not None:
+    if found.tried is not None:
         check_free(path)
         write_text(path, found.text(), replace=True)
         console.print(render_written(found, path))
@@ -236,12 +236,10 @@ def prepared_for(
 
     :param path: of the recipe.
     """
-    assert found.measured is not None
-    prepared, resolved = found.measured.prepared, found.measured.request
+    assert found.tried is not None
+    prepared, resolved, extended = found.tried.prepared, found.tried.request, found.tried_extended
     prepared = attrs.evolve(prepared, findings=found.diagnosed.findings)
-    extended = found.tried_extended if found.tried is not None else None
-    if not found.stack:
-        # the recipe holds them as comments
+    if not all(one.is_exact for one in found.stack):
         prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, NOTHING_EXACT))
     stacked = {one.plugin for one in found.extended}
     late = [name for name in untried(found.left_out) if name not in stacked]

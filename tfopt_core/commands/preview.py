@@ -27,8 +27,8 @@ def init(**options: Any) -> None:
 
     It is the first look of `tfopt apply train.py`, without measuring: TARGET is trained for some
     seconds, and each plugin that is proposed is tried. Plugins that round differently and seem
-    to save time stand in the recipe as comments. Arguments after -- are the script's own. If no
-    plugin seems to save time, it prints what limits a step, and writes nothing.
+    to save time stand in the recipe as comments, if others do too. Arguments after -- are the
+    script's own. If no plugin seems to save time, it prints what limits a step, and writes nothing.
     """
     from tfopt_core.commands.first_contact import look_alone
     from tfopt_core.diagnosis.draft import NothingToMeasure

@@ -21,8 +21,8 @@ from tfopt_core.statistics.intervals import bound_in_words
 from tfopt_core.trials.request import Estimate, Prepared, Request
 
 NOTHING_EXACT = (
-    "no plugin that leaves each value as it is seems to save time here; what is measured is not "
-    "exact, and stands in the recipe as comments: take the # off to train with it"
+    "no exact plugin (one that leaves the training as it is) seems to save time here, so the stack "
+    "is of plugins that are not exact"
 )
 ADDED = "It is not exact, so it is left to you: take the # off to train with it."
 ADDED_SETTING = "not exact; replaces the line above"
@@ -111,7 +111,7 @@ class Draft:
 
     :param script: the script or module, as the recipe names it.
     :param diagnosed: the diagnosis of the script.
-    :param stack: the plugins that stay, in their order: exact ones alone.
+    :param stack: the plugins that stay, in their order: exact ones alone, if one stays.
     :param additions: what is measured on top of them, since it is not exact: further plugins, and
         plugins of the stack with other settings.
     :param hopeful: whether they seem to save time, by the first steps.
@@ -129,12 +129,6 @@ class Draft:
     hopeful: bool = True
     tried: Tried | None = None
     tried_extended: Tried | None = None
-
-    @property
-    def measured(self) -> Tried | None:
-        """The dry build of what is measured: the additions alone where no exact plugin stays; None
-        if nothing stays."""
-        return self.tried or self.tried_extended
 
     @property
     def extended(self) -> tuple[Suggestion, ...]:
@@ -159,7 +153,7 @@ class Draft:
 
         :param outcome: the result of measuring it, in sentences.
         """
-        metric = "val_accuracy" if self.measured is None else self.measured.prepared.quality_metric
+        metric = "val_accuracy" if self.tried is None else self.tried.prepared.quality_metric
         body = recipe_text(
             name=WorkloadSpec(**self.workload).stem,
             description=f"What may make {Path(self.script).name} train faster, as tfopt proposed.",
@@ -205,7 +199,7 @@ class Draft:
             f"Written by tfopt for {name}: {what} took {step} ({shares}). Measure it with "
             "`tfopt apply` and this file; every line may be changed."
         )
-        if not self.stack:
+        if not all(one.is_exact for one in self.stack):
             yield f"{NOTHING_EXACT[0].upper()}{NOTHING_EXACT[1:]}."
         if not self.hopeful:
             yield NOT_HOPEFUL

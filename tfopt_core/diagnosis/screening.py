@@ -54,7 +54,7 @@ def screened(
     measure_anyway: bool = False,
 ) -> Draft:
     """Return the draft with those plugins that seem to save time: first the exact ones, then what
-    is added to them.
+    is added to them; without an exact one, the others are the stack.
 
     Of each kind those come first that can gain most. What is tried stands on top of what stays
     already, unless this saves as much of the same parts of a step: the first exact plugin alone,
@@ -76,6 +76,11 @@ def screened(
         stays = attrs.evolve(screening.cheapest[1], hopeful=False)
         kept = [one.plugin for one in stays.extended]
         left_out = [left for left in left_out if left.plugin not in kept]
+    if not stays.stack:  # nothing stands below what is not exact: that is the stack
+        stays = attrs.evolve(
+            stays, stack=stays.additions, additions=(), tried=stays.tried_extended,
+            tried_extended=None,
+        )  # fmt: skip
     return _with_found(attrs.evolve(stays, left_out=tuple(left_out)))
 
 

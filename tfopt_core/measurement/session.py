@@ -16,7 +16,6 @@ from cattrs import structure, unstructure
 
 from tfopt_core.errors import DamagedMeasurement, InputError
 from tfopt_core.hooks.installed.assemble import assemble
-from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.certifying import certified
 from tfopt_core.measurement.conclude import conclude, save_best
@@ -160,25 +159,20 @@ def resume(
 
 def _with_measured(request: Request, measurement: str, stored: Mapping[str, Any]) -> Request:
     """Return the request with what a first contact measured and wrote as comments: the plugins of
-    the second contrast, and those of a stack that is not exact. Their settings are the measured
-    ones.
+    the second contrast, with the settings that were measured.
 
     :raises InputError: if one of them cannot be configured any more.
     """
 
-    def plugins(resolved: Mapping[str, Mapping[str, Any]]) -> tuple[StackedPlugin, ...]:
-        entries = [PluginEntry(name, dict(values)) for name, values in resolved.items()]
-        assembled, problems = assemble(entries)
-        if problems:
-            why = f'measurement "{measurement}" cannot be resumed: {problems[0].message}'
-            raise InputError(why)
-        return assembled
-
-    added = stored["course"].get("added")
-    return attrs.evolve(
-        request, plugins=request.plugins or plugins(stored["resolved"]),
-        added=() if added is None else plugins(added["resolved"]),
-    )  # fmt: skip
+    if (added := stored["course"].get("added")) is None:
+        return request
+    assembled, problems = assemble(
+        [PluginEntry(name, dict(values)) for name, values in added["resolved"].items()]
+    )
+    if problems:
+        why = f'measurement "{measurement}" cannot be resumed: {problems[0].message}'
+        raise InputError(why)
+    return attrs.evolve(request, added=assembled)
 
 
 def _newest(request: Request, store: Store) -> Overview:

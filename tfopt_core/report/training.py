@@ -74,7 +74,7 @@ def render_script(run: RunResult, saved_to: Path | None) -> RenderableType:
         own = fit.name == OWN_LOOP
         length = f"{fit.steps:,} updates" if own else counted(fit.epochs, "epoch")
         lines.append(_took(f"{plain(fit.name)}: {length}", fit, fit))
-    lines += (*render_effects(run.effects), *_notes(run))
+    lines += (*(render_effects(run.effects) if run.fits else ()), *_notes(run))
     if not run.fits and run.exit_status is None:
         lines.append(paragraph(run.error or "the script gave no sign of its end", "red"))
     if saved_to is not None and run.fits:
@@ -94,14 +94,16 @@ def _notes(run: RunResult) -> Iterator[Text]:
 def render_effects(effects: Mapping[str, Effect]) -> Iterator[RenderableType]:
     """Yield a line for each plugin, in this order: whether it took effect, and how; and their
     tables."""
-    if effects:
-        rows = (
-            Fact(name, f"{'applied' if effect.applied else 'not applied'}: {effect.detail}",
-                 mark="✓" if effect.applied else "-")
-            for name, effect in effects.items()
-        )  # fmt: skip
-        yield Facts(rows, ("plugin", "effect"))
-        yield from (table for effect in effects.values() for table in effect_tables(effect))
+    if not effects:
+        yield Text("without plugins: the stack is empty")
+        return
+    rows = (
+        Fact(name, f"{'applied' if effect.applied else 'not applied'}: {effect.detail}",
+             mark="✓" if effect.applied else "-")
+        for name, effect in effects.items()
+    )  # fmt: skip
+    yield Facts(rows, ("plugin", "effect"))
+    yield from (table for effect in effects.values() for table in effect_tables(effect))
 
 
 def render_resume_point(point: ResumePoint) -> RenderableType:

@@ -179,12 +179,6 @@ def test_a_plugin_that_was_tried_with_two_settings_stands_once(path):
     assert "left out: kept exact: slow; slow" in path.read_text()
 
 
-def test_where_nothing_exact_stays_the_recipe_says_so_and_stacks_nothing(path):
-    path.write_text(draft(additions=(LOW,)).text())
-    assert read(path) == {}
-    assert "No plugin that leaves each value as it is" in path.read_text()
-
-
 def proposing(*suggestions):
     """A diagnosis that proposes these, in their order."""
     found = Diagnosed()

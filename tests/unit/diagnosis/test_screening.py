@@ -1,5 +1,7 @@
 """Trying what is proposed for a script: exact plugins first, then what is added to them."""
 
+from tomllib import loads as parsed
+
 import attrs
 import pytest
 from support.drafts import SLOWER, about, attempt, built, draft, made, names, suggestion
@@ -244,8 +246,7 @@ def test_what_would_be_a_third_side_must_save_a_tenth():
     found = screen(draft("a", additions=(LOW,)), attempt(takes))
     assert found.additions == ()
     assert "10% faster" in found.left_out[0].reason
-    alone = screen(draft(additions=(LOW,)), attempt(takes))
-    assert alone.additions == (LOW,)
+    assert names(screen(draft(additions=(LOW,)), attempt(takes))) == ["low"]
 
 
 def test_what_there_is_no_time_for_is_left_out_untried():
@@ -276,10 +277,13 @@ def test_a_trial_begins_if_it_would_end_in_time_by_those_before_it(tried, second
     assert (why_not_try(tried, seconds, 20.0, found=found) == "") is another
 
 
-def test_where_nothing_exact_saves_time_the_others_are_tried_alone():
+def test_where_nothing_exact_saves_time_the_others_are_the_stack_of_the_recipe():
     found = screen(draft("a", additions=(LOW,)), attempt({("a",): about(10), ("low",): about(5)}))
-    assert (names(found), found.tried) == ([], None)
-    assert built(found.tried_extended) == ["low"]
+    assert (names(found), found.additions, found.tried_extended) == (["low"], (), None)
+    assert built(found.tried) == ["low"]
+    assert "No exact plugin" in found.text()
+    planned = {one["use"]: one.get("enabled", True) for one in parsed(found.text())["plugins"]}
+    assert planned == {"low": True, "a": False}
 
 
 def test_of_a_plugin_with_both_the_settings_that_were_found_are_kept_apart():
@@ -331,9 +335,7 @@ def test_measured_anyway_may_be_what_is_not_exact():
         attempt({("a",): about(20), ("low",): about(11)}),
         measure_anyway=True,
     )
-    assert (names(found), found.tried) == ([], None)
-    assert [one.plugin for one in found.additions] == ["low"]
-    assert built(found.tried_extended) == ["low"]
+    assert (names(found), built(found.tried)) == (["low"], ["low"])
     assert not found.hopeful
 
 

@@ -547,16 +547,6 @@ def assembled_again(monkeypatch):
     monkeypatch.setattr("tfopt_core.measurement.session.assemble", assembled)
 
 
-def test_a_stack_that_its_recipe_has_as_comments_is_resumed(world, monkeypatch):
-    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
-    assembled_again(monkeypatch)
-    runner = FakeRunner()
-    results, _ = world(runner, plugins=(), pairs=4, resuming=True)
-    assert (results.resumed, results.comparison.pairs) == (1, 4)
-    full = next(task for task in runner.tasks if task.job.variant == "full")
-    assert [plugin.name for plugin in full.job.plugins] == ["p"]
-
-
 # What is decided beforehand, and what may end it
 
 

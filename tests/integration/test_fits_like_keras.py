@@ -779,6 +779,16 @@ def test_an_optimizer_that_a_plugin_replaced_goes_on_where_the_script_compiles_w
     assert found.effects["lr-schedule"] == (True, "CosineDecay, learning rate 0.05 after 2 steps")
 
 
+def test_a_map_over_batches_makes_the_same_bits_in_the_loop_as_in_tf_data():
+    fits = """
+        data = slices((x, y)).batch(8).map(lambda a, b: (a / 255.0, b))
+        fit("fit", network(), data, epochs=2)
+    """
+    plain, found = (trained(fits, stack) for stack in (None, STACKS["resident"]))
+    assert found.effects["resident"][0]
+    assert (*compare(plain, found).differences, compare(plain, found).rounded) == ("",)
+
+
 def test_loops_make_as_many_steps_as_there_are_batches_where_a_plugin_drops_the_last():
     fits = 'fit("fit", network(), x, y, batch_size=8, epochs=2)'
     drops = {"use": "batch", "last": "drop"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import product
 from typing import Any
@@ -247,3 +247,28 @@ def is_stateful_op(name: str) -> bool:
 
     definition = op_def_registry.get(name)
     return definition is None or bool(definition.is_stateful)
+
+
+def mapped_as_in_tf_data(functions: Sequence[Callable[..., Any]]) -> Callable[[Any], Any]:
+    """Return a function of an element that applies functions to it while a graph is traced, and
+    computes the bits that maps of tf.data would.
+
+    As a part of the graph they would be optimized with it: TensorFlow multiplies by the inverse of
+    a constant divisor, which rounds otherwise.
+    """
+    attributes = {"_tf_data_function": True, "_noinline": True}
+    # traced with AutoGraph, as tf.data does
+    traced = [tf.function(one, experimental_attributes=attributes) for one in functions]
+    name, options = "disable_meta_optimizer", tf.config.optimizer
+
+    def mapped(element: Any) -> Any:
+        before = options.get_experimental_options().get(name, False)
+        options.set_experimental_options({name: True})  # of what is traced here
+        try:
+            for function in traced:
+                element = function(*element) if isinstance(element, tuple) else function(element)
+        finally:
+            options.set_experimental_options({name: before})
+        return element
+
+    return mapped

@@ -5,12 +5,13 @@ Each pass has the order of the examples that tf.data would shuffle them in, with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
 
 from tfopt_core.data import MapBatches
+from tfopt_core.data.functions import mapped_as_in_tf_data
 from tfopt_core.errors import PluginRefused
 from tfopt_core.lazy import tf
 from tfopt_core.training.loops.graph_steps import PassEnd, TracedSteps, repeated, without_batches
@@ -213,17 +214,16 @@ def _takes(traced: Any, spec: Any) -> bool:
 def _gathering(forms: Any, stages: Sequence[MapBatches], class_weight: Any) -> Any:
     """Return a `tf.function` from what is held, and the indices of examples, to their batch as the
     plan makes it."""
-    # traced as tf.data traces a map's function: with AutoGraph
-    maps: list[Callable[..., Any]] = [tf.function(stage.function) for stage in stages]
+    functions = [stage.function for stage in stages]
     if class_weight is not None:
         from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weight_map_fn
 
-        maps.append(tf.function(make_class_weight_map_fn(class_weight)))
+        functions.append(make_class_weight_map_fn(class_weight))
+    mapped = mapped_as_in_tf_data(functions)
 
     def gather(held: Any, rows: Any) -> Any:
-        batch = tf.nest.map_structure(lambda form, part: form.gather(part, rows), forms, held)
-        for function in maps:
-            batch = function(*batch) if isinstance(batch, tuple) else function(batch)
-        return batch
+        return mapped(
+            tf.nest.map_structure(lambda form, part: form.gather(part, rows), forms, held)
+        )
 
     return tf.function(gather, autograph=False)

@@ -28,7 +28,7 @@ from tfopt_core.statistics.results import Verdict
 from tfopt_core.statistics.runs import Pair
 from tfopt_core.workers.telemetry import seen_in_words
 
-HEADS = ("plugin", "mathematics", "it should", "on", "steps", "start-up", "whole training",
+HEADS = ("plugin", "equivalence", "it should", "on", "steps", "start-up", "whole training",
          "peak memory", "pairs")  # fmt: skip
 IDLE = "not applied"
 INTRODUCTION = """\
@@ -54,7 +54,7 @@ gains.
   For a plugin that changes the training algorithm it is the time to the target that is named there,
   and the row is judged by it; the other rows are judged by their steps.
 - **peak memory** is that of the process that trains, TensorFlow included.
-- **mathematics**: "exact" is the same training, "order" the same examples in another order,
+- **equivalence**: "exact" is the same training, "order" the same examples in another order,
   "rounding" another precision, "changes" another algorithm. Only the time to a target says anything
   of quality here; `tfopt apply` also compares the metrics.
 - **Brackets** are 98% intervals over the pairs. They are wider than the 95% of `tfopt apply`

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting, inspect_plugins
-from tfopt_core.hooks.plugin_class import EQUIVALENCES, MATHEMATICS, equivalence_of
+from tfopt_core.hooks.plugin_class import EQUIVALENCE_IN_WORDS, EQUIVALENCES, equivalence_of
 
 DISTRIBUTION = "tfopt"
 FOLDER = Path(__file__).parent.parent / "docs" / "plugins"
@@ -104,7 +104,7 @@ def _facts(info: PluginInfo) -> list[str]:
     facts = [
         ("works on", _targets(info)),
         ("role", traits.role),
-        ("mathematics, by default", _mathematics(info)),
+        ("training, by default", _declared(info)),
         ("changes the model", MODEL_CHANGES[traits.model_change]),
         ("hooks", ", ".join(f"`{hook}`" for hook in info.hooks)),
     ]
@@ -119,8 +119,8 @@ def _facts(info: PluginInfo) -> list[str]:
     return ["| | |", "|---|---|", *(f"| {label} | {text} |" for label, text in facts)]
 
 
-def _mathematics(info: PluginInfo) -> str:
-    """Return the mathematics that the plugin declares with its default settings."""
+def _declared(info: PluginInfo) -> str:
+    """Return what the plugin declares to do to the training with its default settings."""
     plugin_class = find(info.name, registrations()).load()
     try:
         plugin = plugin_class()
@@ -131,7 +131,7 @@ def _mathematics(info: PluginInfo) -> str:
     except AttributeError:
         return "depends on the settings"
     assert math in EQUIVALENCES
-    return f'"{math}": {MATHEMATICS[math]}'
+    return EQUIVALENCE_IN_WORDS[math]
 
 
 def _targets(info: PluginInfo) -> str:

@@ -167,7 +167,7 @@ def test_a_plugin_that_declares_nothing_needs_no_target_and_that_is_shown(tmp_pa
     site = with_plugin(tmp_path, "silent", GOOD.replace('equivalence = "exact"', ""))
     project = tiny_project(tmp_path / "project", plugin="silent")
     shown = tfopt("plugins", "show", "silent", cwd=project, site=site)
-    assert "not declared: a replay shows whether it is the same training" in shown.out
+    assert "unknown: a replay shows whether it is the same training" in shown.out
     # a mistake of another kind ends the command after everything was checked
     done = tfopt("apply", "recipe.toml", "--set", "measure.pairs=1", cwd=project, site=site)
     assert done.code == 2

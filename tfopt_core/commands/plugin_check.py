@@ -156,10 +156,10 @@ def exactness(
         names = ", ".join(changing)
         detail = f'equivalence is "{equivalence}", which is not checked beside {names}'
         mend = "check it in a stack without what changes the algorithm"
-        return DoctorFinding("mathematics", None, detail, mend)
+        return DoctorFinding("equivalence", None, detail, mend)
     if certificate is None:
         detail = "declares another training algorithm: it is judged by the time to a target"
-        return DoctorFinding("mathematics", None, detail)
+        return DoctorFinding("equivalence", None, detail)
     ok: bool | None = certificate.certified or equivalence == "rounding"
     mend = "" if ok else "declare what it does, or mend it"
     if equivalence == "unknown":
@@ -167,4 +167,4 @@ def exactness(
     elif certificate.kind == "impossible":
         ok, mend = None, ""
     detail = f'equivalence is "{equivalence}": {certificate.statement}'
-    return DoctorFinding("mathematics", ok, detail, mend)
+    return DoctorFinding("equivalence", ok, detail, mend)

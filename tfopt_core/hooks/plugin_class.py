@@ -34,9 +34,9 @@ else:
     plugin = attrs.frozen(kw_only=True, eq=False)
 
 __all__ = [
-    "EQUIVALENCES", "EXACT_EQUIVALENCES", "HEADINGS", "MATHEMATICS", "Equivalence", "Plugin",
-    "Target", "Traits", "card", "equivalence_of", "guarded", "number_or", "overrides", "plugin",
-    "requiring", "setting", "size_in_words", "traits",
+    "EQUIVALENCES", "EQUIVALENCE_IN_WORDS", "EXACT_EQUIVALENCES", "HEADINGS", "Equivalence",
+    "Plugin", "Target", "Traits", "card", "equivalence_of", "guarded", "number_or", "overrides",
+    "plugin", "requiring", "setting", "size_in_words", "traits",
 ]  # fmt: skip
 
 # "unknown": the plugin does not declare it; a replay decides.
@@ -48,12 +48,12 @@ EQUIVALENCES: tuple[Equivalence, ...] = get_args(Equivalence)
 # What a replay certifies without statistics of quality.
 EXACT_EQUIVALENCES: tuple[Equivalence, ...] = ("exact", "order")
 # The words for it in printed text.
-MATHEMATICS = {
-    "exact": "the same training, exactly",
-    "order": "the same examples in another order",
-    "rounding": "the same training, rounded differently",
-    "unknown": "not declared: a replay shows whether it is the same training",
-    "changes": "another training algorithm",
+EQUIVALENCE_IN_WORDS = {
+    "exact": "exact: the same training",
+    "order": "order: the same examples in another order",
+    "rounding": "rounding: the same training, rounded differently",
+    "unknown": "unknown: a replay shows whether it is the same training",
+    "changes": "changes: another training algorithm",
 }
 
 # The headings of a card, in order; `tfopt plugins show` and the reference pages print them.

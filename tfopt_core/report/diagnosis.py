@@ -23,7 +23,7 @@ from tfopt_core.diagnosis.draft import (
 from tfopt_core.diagnosis.results import Diagnosed, EpochPart, StepPart
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.hooks.machine import machine_in_words
-from tfopt_core.hooks.plugin_class import MATHEMATICS
+from tfopt_core.hooks.plugin_class import EQUIVALENCE_IN_WORDS
 from tfopt_core.recipe.writing import PlannedPlugin, plugin_text
 from tfopt_core.report.results.sections import findings_section
 from tfopt_core.report.style import units
@@ -246,7 +246,7 @@ def _about(suggestion: Suggestion) -> RenderableType:
     if settings := settings_in_words(suggestion.settings):
         notes.append(settings)
     if suggestion.equivalence != "exact":
-        notes.append(MATHEMATICS.get(suggestion.equivalence, suggestion.equivalence))
+        notes.append(EQUIVALENCE_IN_WORDS.get(suggestion.equivalence, suggestion.equivalence))
     if suggestion.left_out:
         notes.append(f"not below: {suggestion.left_out}")
     return words("; ".join(notes), "dim")

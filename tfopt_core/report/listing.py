@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
-from tfopt_core.hooks.plugin_class import MATHEMATICS
+from tfopt_core.hooks.plugin_class import EQUIVALENCE_IN_WORDS
 from tfopt_core.report.style.layout import (
     NAME_WIDTH,
     Fact,
@@ -90,7 +90,7 @@ def _known(info: PluginInfo) -> Iterator[Fact]:
         if traits.model_change != "none":
             yield Fact("model change", traits.model_change)
     if info.equivalence:
-        yield Fact("training", MATHEMATICS.get(info.equivalence, info.equivalence))
+        yield Fact("training", EQUIVALENCE_IN_WORDS.get(info.equivalence, info.equivalence))
     if info.hooks:
         yield Fact("hooks", ", ".join(info.hooks))
 

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 
 from rich.console import RenderableType
 
-from tfopt_core.hooks.plugin_class import MATHEMATICS
+from tfopt_core.hooks.plugin_class import EQUIVALENCE_IN_WORDS
 from tfopt_core.report.results.sections import software_in_words
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import (
@@ -79,8 +79,8 @@ def _facts(prepared: Prepared) -> Iterator[Fact]:
 
 def _plugin(number: int, plugin: PluginPlan, why_not: str) -> RenderableType:
     summary = words(plugin.summary, "dim") if plugin.summary else None
-    mathematics = MATHEMATICS.get(plugin.equivalence, plugin.equivalence)
-    rows: list[tuple[RenderableType, ...]] = [(words("mathematics", "dim"), mathematics)]
+    declared = EQUIVALENCE_IN_WORDS.get(plugin.equivalence, plugin.equivalence)
+    rows: list[tuple[RenderableType, ...]] = [(words("training", "dim"), declared)]
     if settings := _settings(plugin):
         rows.insert(0, (words("settings", "dim"), Items(settings)))
     for change in (change for change in plugin.changes if change.differences):

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import process_time
+from typing import Any
 
 import attrs
 from cattrs import unstructure
@@ -16,7 +17,13 @@ from tfopt_core.errors import first_line
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.fingerprint import CodeAtStart
-from tfopt_core.measurement.plan import MeasurementState, leave_one_out, schedule, seconds_of_fits
+from tfopt_core.measurement.plan import (
+    MeasurementState,
+    leave_one_out,
+    pairs_of_fits,
+    schedule,
+    seconds_of_fits,
+)
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.statistics.contrasts import Contrast
 from tfopt_core.statistics.figures import Judgement, compared_seconds, not_projected
@@ -137,9 +144,12 @@ class Groups:
         """
         try:
             self._processes.warm_up()
-            for number in range(self.state.pairs):
+            number = 0
+            while number < self.state.pairs:
                 if self._make_group(number) or {BASELINE, FULL} & failed_for_good(self.runs):
                     return
+                number += 1
+                self._plan_by_the_first()
         except KeyboardInterrupt:
             self.interrupted = True
 
@@ -162,6 +172,14 @@ class Groups:
             if self.enough(self.runs):
                 return True
         return False
+
+    def _plan_by_the_first(self) -> None:
+        """Make fewer pairs where the first group has shown that a script has several fits."""
+        seconds = self.group_seconds
+        if seconds is not None and {run.round for run in self.runs} == {0}:
+            pairs = pairs_of_fits(self.request, self.prepared, self.state, self.runs, seconds)
+            if pairs != self.state.pairs:
+                self._decide(pairs=pairs)
 
     def _make(self, scheduled: Sequence[ScheduledRun]) -> None:
         """Make runs and keep them; several take turns.
@@ -216,10 +234,14 @@ class Groups:
     def _take_no_turns(self, why: str) -> None:
         number = self.runs[-1].round + 2 if self.runs else 1
         note = ALONE.format(why=why, pair=number)
-        self.state = attrs.evolve(self.state, one_after_other=note)
+        self._decide(one_after_other=note)
+        self.observer(progress.Noted(note))
+
+    def _decide(self, **changes: Any) -> None:
+        """Change the state, and keep it for a resume."""
+        self.state = attrs.evolve(self.state, **changes)
         if self.store is not None:
             self.store.update_request(self.request.folder.name, course=unstructure(self.state))
-        self.observer(progress.Noted(note))
 
     def _run(self, scheduled: ScheduledRun, index: int, turn_over: Tell | None) -> RunResult:
         """Make a run, in a process of its own, and return it. It is not stored.

@@ -191,6 +191,31 @@ def seconds_of_fits(runs: Sequence[RunResult], warm_seconds: float | None) -> tu
     return tuple(max(least, warm_seconds * length / total) for length in lengths)
 
 
+def pairs_of_fits(
+    request: Request, prepared: Prepared, state: MeasurementState, first: Sequence[RunResult],
+    group_seconds: float,
+) -> int:  # fmt: skip
+    """Return how many pairs the time holds of a script with several fits: the dry build sees one,
+    and plans too many. That is decided by seconds alone, never by what they show of a gain.
+
+    :param first: the runs of the first group, which took `group_seconds`.
+    """
+    warm, measure = state.warm_seconds, request.recipe.measure
+    shares = seconds_of_fits(first, warm)
+    if warm is None or measure.pairs or not shares:
+        return state.pairs
+    fits = next(run.timed_fits for run in first if run.ok)
+    saved = math.fsum(
+        max(0.0, min(warm, fit.wall_seconds or 0.0) - share)
+        for fit, share in zip(fits, shares, strict=True)
+    )
+    left, least = MEASURING_SECONDS - group_seconds, PAIRS
+    if measure.budget_seconds is not None:
+        left, least = measure.budget_seconds - prepared.seconds - group_seconds, MINIMUM_PAIRS
+    fit_in = 1 + int(left / (group_seconds - saved * len(first)))
+    return min(state.pairs, max(least, fit_in))
+
+
 def leave_one_out(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list[Contrast]]:
     """Return the variants that leave out each plugin in turn, and their contrasts.
 

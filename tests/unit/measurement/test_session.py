@@ -70,7 +70,7 @@ class FakeRunner:
             return ended_with(RunReport(
                 wall_seconds=sum(self.fits), cpu_seconds=0.0, peak_rss_bytes=1, effects={},
                 fits=tuple(of_fits),
-            ))  # fmt: skip
+            ), seconds=sum(self.fits))  # fmt: skip
         wall = self.walls[task.job.variant]
         wall = wall(task) if callable(wall) else wall
         if isinstance(wall, str):
@@ -570,6 +570,15 @@ def test_once_the_fits_of_a_script_are_known_each_trains_its_share_of_the_second
     world(runner, seconds=8.0)
     of_runs = [task.fit_seconds for task in runner.tasks if isinstance(task, RunTask)]
     assert of_runs == [()] * 2 + [(4.0, 3.9, 2.0)] * 10
+
+
+def test_a_script_that_turns_out_to_have_several_fits_has_as_many_pairs_as_the_time_holds(world):
+    for fits, seconds, pairs in (((10.0, 9.0), None, 6), ((8.0, 7.0), 120.0, 5)):
+        runner = FakeRunner(training_seconds=2.0)
+        runner.fits = fits
+        results, events = world(runner, seconds=None, budget_seconds=seconds)
+        planned = next(event for event in events if isinstance(event, Ready)).state.pairs
+        assert planned > len(results.runs) / 2 == pairs
 
 
 def test_an_interrupted_measurement_has_no_verdict_whatever_its_pairs_show(world):

@@ -179,9 +179,6 @@ def test_one_run_that_ended_otherwise_makes_it_no_such_result(other):
     assert comparison.statement.startswith("no verdict: ")
 
 
-# What to try next
-
-
 def advice_on(runs: list[RunResult], **judgement) -> tuple[str, ...]:
     return next_steps(runs, compare(runs, make_judgement(**judgement)), (), None)
 

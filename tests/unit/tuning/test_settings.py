@@ -309,9 +309,6 @@ def test_by_time_a_plugin_that_changes_the_training_is_refused(tmp_path):
     assert trainings.runs == []
 
 
-# The whole search
-
-
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [

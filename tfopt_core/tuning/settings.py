@@ -76,8 +76,9 @@ class ValueSearch:
     def __attrs_post_init__(self) -> None:
         tune, self.stack = self.maker.tune, self.result.stack
         self.space = tunables(tune, self.stack)
+        pruner = DEFAULT_PRUNER if tune.objective == "time-to-target" else "none"
         self.found = SettingsSearch(
-            sampler=tune.spec.sampler or DEFAULT_SAMPLER, pruner=tune.spec.pruner or DEFAULT_PRUNER,
+            sampler=tune.spec.sampler or DEFAULT_SAMPLER, pruner=tune.spec.pruner or pruner,
             planned=tune.spec.trials or DEFAULT_TRIALS, statement=NOTHING,
             ranges={one.key: one.written for one in self.space},
             # but for those that the workload chooses

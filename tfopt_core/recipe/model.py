@@ -277,7 +277,7 @@ class TuneSpec(Table):
     )
     sampler: Sampler | None = key(None, "Optuna's sampler of settings and options; tpe by default.")
     pruner: Pruner | None = key(
-        None, "Optuna's pruner, which ends a training that learns badly; median by default, to a target."
+        None, "Optuna's pruner, which ends a training that learns badly; median by default."
     )
     trials: int | None = key(
         None, "How many trials to make at most; 20 by default.", validator=_POSITIVE

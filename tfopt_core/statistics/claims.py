@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 
@@ -165,7 +165,7 @@ def unlike_amounts(pairs: Sequence[Pair]) -> str | None:
             return f'{before:,} {what} in "{one}" and {after:,} in "{other}"{where}'
     # which count of what was done differs
     for pair in pairs:
-        for ours, theirs in zip(pair.without.timed_fits, pair.with_.timed_fits, strict=False):
+        for ours, theirs in zip(_fits(pair.without), _fits(pair.with_), strict=False):
             whole = ours.complete and theirs.complete
             if found := unlike_counts(ours.counts, theirs.counts, whole=whole):
                 what, here, there = found
@@ -192,8 +192,17 @@ def examples(run: RunResult) -> int | None:
     return _total(run, _examples)
 
 
+def _fits(run: RunResult) -> Iterator[FitResult]:
+    """Yield the fits of a run. Behind one that was cut short none counts as whole: the model trains
+    on from there, which is elsewhere on each side."""
+    whole = True
+    for fit in run.timed_fits:
+        whole = whole and fit.complete
+        yield attrs.evolve(fit, complete=whole)
+
+
 def _total(run: RunResult, amount: Callable[[FitResult], int | None]) -> int | None:
-    amounts = [amount(fit) for fit in run.timed_fits]
+    amounts = [amount(fit) for fit in _fits(run)]
     known = [one for one in amounts if one is not None]
     return sum(known) if known and len(known) == len(amounts) else None
 

@@ -296,6 +296,16 @@ def test_what_was_done_otherwise_is_no_gain_whatever_a_certificate_says(broken, 
     assert compare(runs, changes).verdict != "unlike"
 
 
+def test_a_fit_behind_one_that_was_cut_short_may_end_elsewhere():
+    runs = make_pairs(BASE, FAST)
+    for place, run in enumerate(runs):
+        cut = attrs.evolve(run.fit, complete=False, planned_epochs=10)
+        counts = attrs.evolve(COUNTS, learning_rate=0.1 / (1 + place % 2))
+        last = make_fit(name="fit 2", epochs=2 + place % 2, planned_epochs=4, counts=counts)
+        runs[place] = attrs.evolve(run, fits=(cut, last))
+    assert compare(runs, make_judgement(projected=True)).verdict != "unlike"
+
+
 def test_other_examples_than_the_baselines_are_no_gain():
     other = Certificate(
         kind="diverges", statement="declared exact, but epoch 1 has 900 examples instead of 1,000",

@@ -367,9 +367,6 @@ def test_a_model_that_cannot_be_saved_costs_no_verdict(world, tmp_path):
     assert world.store.results(results.id) == results
 
 
-# Resuming
-
-
 def stopped_at(count, error=KeyboardInterrupt):
     """The seconds of a run; the one of this number is stopped."""
 

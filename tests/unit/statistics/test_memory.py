@@ -124,9 +124,6 @@ def test_an_exact_stack_may_be_judged_by_its_time_to_the_target():
     assert comparison.statement.startswith("faster to the target: 2.0")
 
 
-# A side that does not fit
-
-
 def out_of_memory(variant: str, round_: int) -> RunResult:
     return attrs.evolve(make_run(variant, round_, 1.0, status="failed"), out_of_memory=True)
 

@@ -183,9 +183,6 @@ def test_trials_of_a_search_that_was_killed_are_tried_again(tmp_path, storage):
     assert values_of(again) == [{"options.units": lost}]
 
 
-# Several processes on one storage
-
-
 def joined(tmp_path, name, trainings, **given):
     """The search of a process, which shares the storage of the folder."""
     return searched(

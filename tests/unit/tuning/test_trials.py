@@ -193,9 +193,6 @@ def test_a_failure_beside_another_process_is_none_where_the_run_succeeds_alone(t
     assert runner.in_turns == [True, True, False, False, False, False]
 
 
-# What the pairs decide
-
-
 def logs(*ratios):
     return [math.log(ratio) for ratio in ratios]
 

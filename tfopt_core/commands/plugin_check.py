@@ -120,18 +120,18 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
     replays = Replays(processes, SEED, most_batches(prepared))
     certificate = replays.certificates([(stack, prepared.equivalence)]).get(FULL)
     run = processes.run(ScheduledRun(0, 0, stack, SEED), "check", lambda message: None)
-    mathematics = exactness(
+    declared = exactness(
         equivalence_of(stacked.name, resolved.plugin), certificate,
         [one.name for one in prepared.plugins if one.equivalence == "changes"],
     )  # fmt: skip
     if not run.ok:
-        yield mathematics
+        yield declared
         yield DoctorFinding("training", False, f"a training with it failed: {run.error}")
         return
     effect = run.effects[stacked.name]
-    if mathematics.ok and not effect.applied:
-        mathematics = attrs.evolve(mathematics, ok=None)  # of what it would do that shows nothing
-    yield mathematics
+    if declared.ok and not effect.applied:
+        declared = attrs.evolve(declared, ok=None)  # of what it would do that shows nothing
+    yield declared
     if "report_effect" not in implementations(type(stacked.plugin)):
         detail = f"is not read back (no report_effect); from its hooks: {effect.detail}"
         yield DoctorFinding("effect", None, detail, "read back in report_effect what is in effect")

@@ -105,7 +105,7 @@ class Plugin:
     after: ClassVar[tuple[str, ...]] = ()
     # False: does not reach a training loop of a script's own, though its hooks would
     own_loop: ClassVar[bool] = True
-    # what becomes of the mathematics of training; a method where it depends on the settings
+    # what it does to the training; a method where it depends on the settings
     equivalence: ClassVar[Equivalence | Callable[[Any], Equivalence]] = "unknown"
 
     def suggest(self, diagnosis: Diagnosis) -> Mapping[str, Any] | None:
@@ -205,7 +205,7 @@ def _place(error: BaseException) -> str:
 
 
 def equivalence_of(name: str, plugin: Any) -> Equivalence:
-    """Return how the plugin, with its settings, changes the mathematics of training.
+    """Return how the plugin, with its settings, changes the training.
 
     :raises PluginDefinitionError: if it declares something else.
     :raises PluginError: if its method raises.

@@ -96,7 +96,7 @@ class Replays:
         """Return the certificate of each stack, by variant. One that changes the algorithm has
         none: it trains something else by intention.
 
-        :param stacks: each with what it does to the mathematics.
+        :param stacks: each with what it does to the training.
         """
         shutil.rmtree(self._shared, ignore_errors=True)
         try:

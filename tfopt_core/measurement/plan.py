@@ -212,7 +212,7 @@ def pairs_of_fits(
     left, least = MEASURING_SECONDS - group_seconds, PAIRS
     if measure.budget_seconds is not None:
         left, least = measure.budget_seconds - prepared.seconds - group_seconds, MINIMUM_PAIRS
-    fit_in = 1 + int(left / (group_seconds - saved * len(first)))
+    fit_in = 1 + int(left / max(1.0, group_seconds - saved * len(first)))
     return min(state.pairs, max(least, fit_in))
 
 

@@ -52,7 +52,7 @@ def impossible(cause: str) -> Certificate:
 def certify(equivalence: Equivalence, baseline: Replayed, stack: Replayed) -> Certificate:
     """Compare both sides of a replay and return the certificate.
 
-    :param equivalence: what the stack as a whole declares to do to the mathematics of training.
+    :param equivalence: what the stack as a whole declares to do to the training.
     :raises ValueError: for a stack that changes them, and so trains differently by intention.
     """
     if equivalence == "changes":

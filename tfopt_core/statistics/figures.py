@@ -143,7 +143,7 @@ class Judgement:
     :param tolerance: by how much the metric may be worse; None means 0.005 for a metric that is
         better high (a share), and 1% of the baseline's mean for one that is better low.
     :param examples: the size of the validation set, None if unknown.
-    :param equivalence: what the stack as a whole does to the mathematics of training.
+    :param equivalence: what the stack as a whole does to the training.
     :param projected: whether some run was cut short, so that totals are projected.
     :param per_step: whether the total of some run cannot be projected, so that steps are compared.
     :param certificate: the certificate of a replay, None if none was made.
@@ -207,7 +207,7 @@ def band_in_words(high: float) -> str:
 
 
 def stack_equivalence(maths: Sequence[Equivalence]) -> Equivalence:
-    """Return what a stack does to the mathematics, that of its furthest-reaching plugin.
+    """Return what a stack does to the training, that of its furthest-reaching plugin.
 
     With a plugin that rounds, one that declares nothing leaves the stack at "rounding": a replay
     could not certify it, and the statistics of quality decide in both cases.

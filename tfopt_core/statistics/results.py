@@ -205,7 +205,7 @@ class Addition:
     """The contribution of plugins that are not exact, as a contrast of its own over an exact stack.
 
     `plugins` are those that the full stack lacks or has with other settings; `resolved` holds the
-    settings of the whole second stack, `equivalence` is what it does to the mathematics, `variant`
+    settings of the whole second stack, `equivalence` is what it does to the training, `variant`
     the name of its runs. `speedup` is that over the full stack, with its interval [low, high], and
     `total` that over the baseline, with its own; all are None where they were not measured, and
     the statement says why. `quality` is that of its model against the baseline's. No verdict

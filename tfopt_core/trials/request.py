@@ -99,7 +99,7 @@ class HookChange:
 
 @attrs.frozen(kw_only=True)
 class PluginPlan:
-    """One plugin of the stack: its resolved settings, its mathematics, and its changes.
+    """One plugin of the stack: its resolved settings, its equivalence, and its changes.
 
     `search_notes` says how its settings were found: what was tried, which loops could not be timed.
     """
@@ -180,7 +180,7 @@ class Prepared(Answer):
 
     @property
     def equivalence(self) -> Equivalence:
-        """What the stack as a whole does to the mathematics of training."""
+        """What the stack as a whole does to the training."""
         return stack_equivalence([plugin.equivalence for plugin in self.plugins])
 
     @property

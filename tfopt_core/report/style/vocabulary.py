@@ -22,7 +22,7 @@ _COLORS: dict[str, tuple[StrEnum, ...]] = {
     ),
     "": (QualityVerdict.CERTIFIED, QualityVerdict.NOT_WORSE),
 }  # fmt: skip
-# What stands beside an exact stack, by what it does to the mathematics.
+# What stands beside an exact stack, by what it does to the training.
 ADDITION_TITLES = {
     "rounding": "With other rounding",
     "unknown": "With what is not declared exact",

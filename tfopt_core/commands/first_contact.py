@@ -239,7 +239,7 @@ def prepared_for(
     assert found.tried is not None
     prepared, resolved, extended = found.tried.prepared, found.tried.request, found.tried_extended
     prepared = attrs.evolve(prepared, findings=found.diagnosed.findings)
-    if not all(one.is_exact for one in found.stack):
+    if not found.is_exact:
         prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, NOTHING_EXACT))
     stacked = {one.plugin for one in found.extended}
     late = [name for name in untried(found.left_out) if name not in stacked]

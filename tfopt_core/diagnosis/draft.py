@@ -15,6 +15,7 @@ from tfopt_core.diagnosis.results import Diagnosed
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import Suggestion
+from tfopt_core.hooks.plugin_class import EXACT_EQUIVALENCES
 from tfopt_core.recipe.model import WorkloadSpec
 from tfopt_core.recipe.writing import NOTES, PlannedPlugin, SpareKey, recipe_text, spare_keys
 from tfopt_core.statistics.intervals import bound_in_words
@@ -131,6 +132,13 @@ class Draft:
     tried_extended: Tried | None = None
 
     @property
+    def is_exact(self) -> bool:
+        """Whether the stack is exact, with the settings that were found for it."""
+        if self.tried is not None:
+            return self.tried.prepared.equivalence in EXACT_EQUIVALENCES
+        return all(one.is_exact for one in self.stack)
+
+    @property
     def extended(self) -> tuple[Suggestion, ...]:
         """The stack with the additions, in its order."""
         by_name = {one.plugin: one for one in (*self.stack, *self.additions)}
@@ -199,7 +207,7 @@ class Draft:
             f"Written by tfopt for {name}: {what} took {step} ({shares}). Measure it with "
             "`tfopt apply` and this file; every line may be changed."
         )
-        if not all(one.is_exact for one in self.stack):
+        if not self.is_exact:
             yield f"{NOTHING_EXACT[0].upper()}{NOTHING_EXACT[1:]}."
         if not self.hopeful:
             yield NOT_HOPEFUL

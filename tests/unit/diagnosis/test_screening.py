@@ -284,6 +284,8 @@ def test_where_nothing_exact_saves_time_the_others_are_the_stack_of_the_recipe()
     assert "No exact plugin" in found.text()
     planned = {one["use"]: one.get("enabled", True) for one in parsed(found.text())["plugins"]}
     assert planned == {"low": True, "a": False}
+    as_found = screen(draft(additions=(LOW,)), lambda one: made(one, about(5), maths="exact"))
+    assert "No exact plugin" not in as_found.text()
 
 
 def test_of_a_plugin_with_both_the_settings_that_were_found_are_kept_apart():

@@ -103,6 +103,7 @@ class Rematerialize(Plugin):
     def _cut(self, run: RunContext, model: Any) -> None:
         state = run.state_of(self)
         state.clear()
+        without_segments(model)  # an earlier fit's
         segments = chosen_segments(pieces_of(model, rounding=self.rounding), self.segments)
         if isinstance(segments, str):
             state["reason"] = segments

@@ -55,6 +55,14 @@ def generator():
         yield x[start : start + 8], y[start : start + 8]
 """
 KINDS = {
+    "a BatchNormalization that is thawed behind a fit": """
+        inner = layers.Dense(5, "relu"), layers.BatchNormalization(), layers.Dense(3, "relu")
+        model = keras.Sequential([keras.Input((6,)), *inner, layers.Dense(1)])
+        for trainable in (False, True):
+            model.layers[1].trainable = trainable
+            model.compile("sgd", "mse")
+            fit(f"trainable {trainable}", model, slices((x, y)).batch(8), epochs=2)
+    """,
     "a cache behind a shuffle that is read in part": """
         naps = calling(on_test_end=lambda *_: time.sleep(0.2))
         rest = {"callbacks": [naps], "validation_steps": 2}

@@ -51,9 +51,6 @@ def test_a_stack_that_does_nothing_is_called_different_in_one_of_twenty(trials):
     assert abs(false / trials - 0.05) <= slack(0.05, trials)
 
 
-# Order
-
-
 def false_verdicts_under_drift(orders, trials, noise=0.01, drift=0.05):
     """The rate for a machine that slows down linearly while a stack that does nothing is tried.
 
@@ -85,9 +82,6 @@ def test_the_schedule_is_not_fooled_by_a_drift_that_fools_one_side_after_the_oth
     print(f"under drift: ABBA {alternating:.3f}, AAA..BBB {one_after_the_other:.3f}")
     assert alternating <= 0.05 + slack(0.05, trials)
     assert one_after_the_other > 0.8
-
-
-# Quality
 
 
 def quality_passes(source, pairs, loses=0.02, wins=0.02, examples=2000):

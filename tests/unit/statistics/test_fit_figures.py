@@ -55,8 +55,6 @@ def test_a_run_that_took_turns_is_timed_in_them():
     assert mean_step(alone) == pytest.approx(0.09)
 
 
-# What is projected from a training that was cut short, against one whose course is known
-
 STEP, SET_UP, TRACE, VALIDATION, FIRST_VALIDATION, EDGE = 0.01, 1.5, 0.8, 0.4, 0.9, 0.05
 STEPS_PER_EPOCH, EPOCHS = 300, 10
 EPOCH = STEPS_PER_EPOCH * STEP

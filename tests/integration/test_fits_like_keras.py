@@ -77,6 +77,13 @@ KINDS = {
         model.make_train_function(force=True)
         fit("fit 2", model, data.cache(), epochs=2, steps_per_epoch=4)
     """,
+    "features of data that end with a cache, which are evaluated then": """
+        model, data = network(), slices((x, y)).batch(8).cache()
+        model.get_layer("first").trainable = False
+        model.compile("adam", "mse")
+        fit("fit 1", model, data)
+        note("evaluated", model.evaluate(data, verbose=0))
+    """,
     "functions that run eagerly": """
         class Noting(keras.Sequential):
             def call(self, *given, **named):

@@ -120,8 +120,6 @@ def test_a_model_worse_by_the_tolerance_passes_in_one_of_forty(trials):
     assert passed / trials <= 0.025 + slack(0.025, trials)
 
 
-# Attribution
-
 PLUGINS = ("p", "q", "r")
 LEFT_OUT = [Contrast(name, (name,), f"without {name}") for name in PLUGINS]
 
@@ -151,8 +149,6 @@ def test_of_three_useless_plugins_one_is_called_useful_in_at_most_one_of_twenty(
     print(f"a useless plugin is called useful: {false / trials:.3f}")
     assert false / trials <= 0.05 + slack(0.05, trials)
 
-
-# Noise of some kinds
 
 FEW, MANY = 300, pytest.param(2000, marks=pytest.mark.thorough)
 PERIODS = (0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 60.0, 120.0)

@@ -145,7 +145,7 @@ class ShuffleDraws:
         drawn = not draws_at_the_start(given) or any(map(_holds_draws, walk.caches(given)))
         if drawn and read_as.get("fit", key) != key:
             raise PluginRefused(READ_OTHERWISE, plugin)
-        read_as["now"] = key
+        read_as["now"], read_as["by"] = key, plugin
         kept = self._kept.setdefault(given, {}).setdefault(key, replacement)
         own = _by_seeds(given)
         for seeds, shuffle in _by_seeds(kept).items():
@@ -169,9 +169,8 @@ class ShuffleDraws:
         if data is None:
             raise PluginRefused(
                 "a shuffle of these data was replaced in an earlier fit, with what stands before "
-                "it, and they cannot be built on the one in its place",
-                plugin,
-            )
+                "it, and they cannot be built on the one in its place", plugin,
+            )  # fmt: skip
         return data
 
     def _as_read(self, given: Any) -> tuple[Any, str]:
@@ -231,7 +230,11 @@ class ShuffleDraws:
         @functools.wraps(method)
         def counted(dataset: Any, *given: Any, **named: Any) -> Any:
             # what is evaluated in a callback goes on where the fit has ended, and the fit after it
-            [*_, dataset] = self._kept.get(dataset, {0: dataset}).values()
+            [*_, kept] = self._kept.get(dataset, {0: dataset}).values()
+            if kept.element_spec == dataset.element_spec:
+                dataset = kept
+            elif any(map(_holds_draws, walk.caches(dataset))):  # features in place of inputs
+                raise PluginRefused(READ_OTHERWISE, self._read_as[dataset]["by"])
             current, _ = self._as_read(dataset)
             dataset = dataset if current is None else current
             self.read.update(walk.caches(dataset))

@@ -212,8 +212,7 @@ def _takes(traced: Any, spec: Any) -> bool:
 
 
 def _gathering(forms: Any, stages: Sequence[MapBatches], class_weight: Any) -> Any:
-    """Return a `tf.function` from what is held, and the indices of examples, to their batch as the
-    plan makes it."""
+    """Return a `tf.function` from what is held, and indices of examples, to the plan's batch."""
     functions = [stage.function for stage in stages]
     if class_weight is not None:
         from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weight_map_fn
@@ -222,8 +221,7 @@ def _gathering(forms: Any, stages: Sequence[MapBatches], class_weight: Any) -> A
     mapped = mapped_as_in_tf_data(functions)
 
     def gather(held: Any, rows: Any) -> Any:
-        return mapped(
-            tf.nest.map_structure(lambda form, part: form.gather(part, rows), forms, held)
-        )
+        batch = tf.nest.map_structure(lambda form, part: form.gather(part, rows), forms, held)
+        return mapped(batch)
 
     return tf.function(gather, autograph=False)

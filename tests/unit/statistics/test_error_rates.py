@@ -186,8 +186,6 @@ def test_in_turns_the_interval_covers_a_gain_as_often_as_it_says(trials, name):
     assert held >= 0.93 - slack(0.07, trials)
 
 
-# Projections
-
 # Stalls that come at random, and those that every epoch has.
 KEPT = ("2% of steps +50 ms", "0.4 s of refill an epoch")
 
